@@ -108,6 +108,12 @@ def file_of(module: object) -> str:
     return file if isinstance(file, str) else ""
 
 
+def file_in(names: object) -> str:
+    """Return the file of the module that has these names; empty where it has none."""
+    file = names.get("__file__") if isinstance(names, dict) else None
+    return file if isinstance(file, str) else ""
+
+
 def program_modules() -> list[ModuleType]:
     """Return the loaded modules of the user's own, in the order of their import.
 

@@ -7,6 +7,7 @@ really moves what programs decide on; then the recorded calls are checked as a p
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -14,6 +15,7 @@ from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
 from planguard.capture.batches.samples import MOST, choose
+from planguard.capture.batches.subjects import Function
 from planguard.capture.batches.unlike import Beyond
 from planguard.capture.play.fake_world import Mesh, read_mesh, refuse_real_group
 from planguard.capture.play.imports import warm_learnt
@@ -23,6 +25,7 @@ from planguard.capture.play.odd_data import OddData
 from planguard.capture.play.odd_plays import OddPlays
 from planguard.capture.play.ranks import Play, PlayedRank
 from planguard.capture.play.stage import Stage, open_stage
+from planguard.capture.values.own_answers import before_of
 from planguard.errors import UnsafePlanError, UsageError
 from planguard.execution.findings.ledger import is_empty, with_guards
 
@@ -171,7 +174,8 @@ class Precheck:
         answer = decide(supply, chosen, door, self.budget)
         if self.vary and self.samples is not None and not answer.verdict.unsafe:
             end = began + self.budget
-            answer = Beyond(fn, self.samples, self.world_size, door, end).decide(answer)
+            subject = Function(fn)
+            answer = Beyond(subject, self.samples, self.world_size, door, end).decide(answer)
         if self.fix and answer.verdict.unsafe:
             found = find_patch(answer, supply, chosen, door, self.budget)
             self.patch = found if isinstance(found, Patch) else None
@@ -220,6 +224,10 @@ class Precheck:
         refuse_real_group()
         warm_learnt()
         self._whole = self._play()
+        caller = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        self._whole.before = before_of(
+            sys.modules.get(caller.f_globals.get("__name__", "")), *caller.f_locals.values()
+        )
         self._stage = stage = open_stage(
             self._whole, self.rank, lambda play: _decided(play, self.name, self.model)[1]
         )

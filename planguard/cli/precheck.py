@@ -6,11 +6,12 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.cli.check import add_gate, add_output
 from planguard.cli.job import Job
@@ -52,6 +53,7 @@ what is varied, and nothing else:
   --samples N          every torch DataLoader of a rank gives its own batches,
                        or its batch k in the place of each of them; k is any
                        of 0 to N-1, on each rank
+  --vary               batches like the first of each loader but for one thing
   --steps-per-rank     every torch DataLoader (or the one made at FILE:LINE)
                        gives rank r so many batches: cut, or begun again
   --lengths            the same, any of them on each rank
@@ -86,6 +88,9 @@ class PrecheckScript:
         add("--nodes", type=int, default=1, metavar="K", help="nodes the ranks are spread over")
         vary = parser.add_argument_group("what ranks may have of their own")
         vary.add_argument("--samples", type=int, metavar="N", help="batches any rank may meet")
+        vary.add_argument(
+            "--vary", action="store_true", help="batches made up, like the first of each loader"
+        )
         for option, text in (
             ("--steps-per-rank", "batches of the loaders, by rank"),
             ("--lengths", "batches of the loaders, any on each rank"),
@@ -214,10 +219,13 @@ class _Played:
         chosen = choose(kinds, self.args.ranks, self.args.most_assignments)
         _warm(self.args)
         door = Door(self._play, self._judge, self._run, self._tell)
+        began = time.monotonic()
         try:
             answer = decide(supply, chosen, door, self.args.budget)
             if self.args.fix and answer.verdict.unsafe:
                 answer = self._fixed(answer, supply, chosen, door)
+            elif self.args.vary and not answer.verdict.unsafe:
+                answer = self._beyond(answer, door, began + self.args.budget)
         except UsageError as error:
             raise UsageError(error.message, hint=_frames(error.hint)) from error
         return answer.plan, _told(answer.verdict, self.args, rows, self.named)
@@ -230,11 +238,33 @@ class _Played:
         self.patch = found if isinstance(found, Patch) else None
         return with_patch(answer, found)
 
+    def _beyond(self, answer: Answer, door: Door, end: float) -> Answer:
+        """Decide the script for batches that are made up, like the first one of each loader."""
+        from planguard.capture.batches.sampled import Supply, left_open, play_one
+        from planguard.capture.batches.subjects import Walking
+        from planguard.capture.batches.unlike import Beyond
+        from planguard.capture.play.script import Variation, batches_in
+
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            keep = Supply(lambda *_: Variation(kept=folder), lambda *_: "", "")
+            play_one(self._play(), door, keep, (0,) * self.args.ranks)
+            batches = batches_in(folder)
+            if not batches:
+                reason = "no batch of a loader can be kept"
+                return replace(answer, verdict=left_open(answer.verdict, reason))
+
+            def job(played: PlayedRank, given: dict[str, Any]) -> None:
+                self._run(played, Variation(batches=given, kept=folder))
+
+            door = replace(door, job=job)
+            return Beyond(Walking(folder), [batches], self.args.ranks, door, end).decide(answer)
+
     def _play(self) -> Play:
         from planguard.capture.play.mailbox import LARGE_BYTES, SMALL_BYTES
         from planguard.capture.play.ranks import Play
 
-        varied = self.args.samples or self.args.set or self.args.lengths
+        varied = self.args.samples or self.args.set or self.args.lengths or self.args.vary
         return Play(
             self.args.ranks,
             is_every=True,
@@ -260,9 +290,8 @@ class _Played:
         name, model = Path(self.args.script).name, self.settings.model
         if model is None and (named := model_of(play)) is not None:
             model, self.named = named[0], named
-        plan, verdict = judge(
-            play, name=name, model=model, known=self._known, data=self.args.samples is None
-        )
+        is_any = self.args.samples is None and not self.args.vary
+        plan, verdict = judge(play, name=name, model=model, known=self._known, data=is_any)
         if verdict.safe:
             _refuse_without_effect(play, self.args)
         return plan, verdict
@@ -357,8 +386,9 @@ def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
 
     made = [row["made"] for log in play.logs.values() for row in log.passes]
     declared = [*args.steps_per_rank, *args.lengths]
-    if not made and (args.samples or declared):
-        option = "--samples" if args.samples else "a number of batches"
+    if not made and (args.samples or args.vary or declared):
+        given = "--vary" if args.vary else "a number of batches"
+        option = "--samples" if args.samples else given
         raise UsageError(
             f"the script walks no torch DataLoader, so that {option} varies nothing",
             hint="--set NAME=A,B varies an environment variable; precheck(samples=...) a function",

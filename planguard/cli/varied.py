@@ -28,6 +28,11 @@ def settle(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.ranks} ranks on {plural(args.nodes, 'node')}", hint="--ranks 4")
     if args.samples is not None and args.samples < 1:
         raise UsageError(f"--samples {args.samples}: at least one", hint="--samples 3")
+    if args.vary and (args.samples or args.set or args.lengths or args.steps_per_rank):
+        raise UsageError(
+            "--vary makes batches up, and goes with no other option of what ranks have",
+            hint="one run with --vary, another one with --samples or --lengths",
+        )
     if args.most_assignments < 1:
         raise UsageError("--most-assignments is at least one")
     if args.patch is not None and not args.fix:

@@ -138,8 +138,16 @@ def test_the_order_of_a_set_is_every_ranks_own(job):
 
 
 LETTERS = {"alpha", "beta", "gamma", "delta"}
-ENDS = {list(LETTERS)[0], list(LETTERS)[-1]}  # noqa: RUF015 - both ends of one walk
-"""The first and the last of the order that this process has: the other way round it is the same."""
+
+
+def ends_here(letters):
+    """Return the first and the last of the order that this process has."""
+    walked = list(letters)
+    return {walked[0], walked[-1]}
+
+
+ENDS = ends_here(LETTERS)
+"""The other way round it is the same. By a function: a plain expression is asked again by ranks."""
 
 
 def by_one_of_the_middle():

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from planguard.capture.names import depends
-from planguard.capture.values.moments import moments
+from planguard.capture.values.moments import constants, moments
 from planguard.capture.values.own_clock import Moment
 
 FIRST, LAST = Moment((1, 1, 0, 0, 0)), Moment((12, 31, 23, 59, 59))
@@ -124,3 +124,19 @@ def test_a_day_of_the_week_is_met(weekday):
     assert met.weekday() == weekday
     assert (met.month, met.day, met.hour, met.minute, met.second) == (2, 3, 4, 5, 6)
     assert met.timestamp() > now
+
+
+def test_the_nearest_tests_name_first(tmp_path):
+    """Other tests of the file that may depend, by their names alone, do not push a number out."""
+    file = tmp_path / "job.py"
+    others = "".join(
+        f"def at_{number}(value):\n    if value == {number}:\n        print(value)\n\n\n"
+        for number in range(100, 120)
+    )
+    calls = "".join(f"    at_{number}(value)\n" for number in range(100, 120))
+    own = "def job():\n    value = draw()\n    if value == 42:\n        print()\n"
+    file.write_text(others + own + calls)
+    asked = (others + own).splitlines().index("    value = draw()") + 1
+    found = constants([str(file)], [f"{file}:{asked}"])
+    assert found[0] == 42
+    assert set(found) == {42, *range(100, 120)}

@@ -48,15 +48,18 @@ class Like:
     is_first: bool = False
 
 
-def likes_of(sample: Any, compared: Sequence[tuple[Any, Any]]) -> Iterator[Like]:
+def likes_of(
+    sample: Any, compared: Sequence[tuple[Any, Any]], taken: frozenset[str] = frozenset()
+) -> Iterator[Like]:
     """Return batches like a sample, most promising first, each different from it.
 
     Args:
         sample: The sample.
         compared: Pairs of values that the program compared.
+        taken: Keys that real samples have: nothing of another kind is put under one again.
     """
     parts = list(parts_of(sample))
-    rows = [_rows(sample, path, value, compared) for path, value in parts]
+    rows = [_rows(sample, path, value, compared, taken) for path, value in parts]
     groups = [row for row, (_, value) in zip(rows, parts, strict=True) if _has_length(value)]
     first = [row for row in rows if row not in groups]
     firsts = [next(row, None) for row in first]
@@ -82,10 +85,10 @@ _Row = tuple[list[tuple[Path, Any]], str]
 
 
 def _rows(
-    sample: Any, path: Path, value: Any, compared: Sequence[tuple[Any, Any]]
+    sample: Any, path: Path, value: Any, compared: Sequence[tuple[Any, Any]], taken: frozenset[str]
 ) -> Iterator[_Row]:
     seen: list[Any] = [value]
-    for made in _changes(value, sample, compared):
+    for made in _changes(value, sample, compared, taken):
         if any(_is_same(made, one) for one in seen):
             continue
         seen.append(made)
@@ -136,7 +139,15 @@ def _is_tensor(value: Any) -> bool:
 # --- what is changed -----------------------------------------------------------------------------
 
 
-def _changes(value: Any, sample: Any, compared: Sequence[tuple[Any, Any]]) -> Iterable[Any]:
+def keys_of(sample: Any) -> frozenset[str]:
+    """Return the words that are keys anywhere in a sample."""
+    dicts = (one for _, one in parts_of(sample) if isinstance(one, dict))
+    return frozenset(key for one in dicts for key in one if isinstance(key, str))
+
+
+def _changes(
+    value: Any, sample: Any, compared: Sequence[tuple[Any, Any]], taken: frozenset[str]
+) -> Iterable[Any]:
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int | float):
@@ -158,7 +169,7 @@ def _changes(value: Any, sample: Any, compared: Sequence[tuple[Any, Any]]) -> It
         more = [
             {**value, key: one}
             for key in _partners(None, compared, str)[:4]
-            if key not in value
+            if key not in value and key not in taken
             for one in (*list(value.values())[:2], 1)
         ]
         return [*more, *[_Ordered(backwards)] * (len(value) > 1), *without]

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.batches.asked import Forced, Seen, followed, following
-from planguard.capture.batches.likes import Like, is_varied, likes_of, parts_of
+from planguard.capture.batches.asked import Forced, Seen
+from planguard.capture.batches.likes import Like, is_varied, keys_of, likes_of, parts_of
 from planguard.capture.batches.sampled import (
     decide,
     left_open,
@@ -35,19 +35,20 @@ from planguard.capture.batches.sampled import (
     with_notes,
 )
 from planguard.capture.batches.samples import choose
-from planguard.capture.batches.steps import function_of, is_meant_by
+from planguard.capture.batches.steps import is_meant_by
 from planguard.capture.batches.tried import Batch, Ended, joined_like, supply_of_batches
-from planguard.capture.names.depends import HANDLER, LOOP, tests_of
+from planguard.capture.names.depends import HANDLER, LOOP
 from planguard.capture.play.loaders import short
 from planguard.errors import UsageError, shorten
 from planguard.verdict import Approximation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from planguard.capture.batches.asked import Followed, Place
     from planguard.capture.batches.sampled import Answer, Door
     from planguard.capture.batches.samples import Assignment
+    from planguard.capture.batches.subjects import Subject
     from planguard.capture.names.depends import Test
     from planguard.capture.play.ranks import Play, PlayedRank
 
@@ -70,14 +71,14 @@ class Beyond:
     """Decides a step beyond its samples.
 
     Attributes:
-        step: The function.
+        subject: The step, or the script.
         samples: Its samples.
         world_size: Number of ranks.
         door: What one play is made with.
         end: When no further play is begun.
     """
 
-    step: Callable[..., Any]
+    subject: Subject
     samples: Sequence[Any]
     world_size: int
     door: Door
@@ -108,9 +109,7 @@ class Beyond:
             return base
         self._follow_all(own)
         kept: list[Batch] = []
-        queue: deque[tuple[Batch, Iterator[Like]]] = deque(
-            (one, likes_of(one.value, self.seen.compared)) for one in own
-        )
+        queue: deque[tuple[Batch, Iterator[Like]]] = deque((one, self._likes(one)) for one in own)
         known = {repr(one.value) for one in own}
         idle = 0
         while queue and not self._is_over():
@@ -129,15 +128,19 @@ class Beyond:
                 break
             if is_new:
                 kept.append(batch)
-                queue.append((batch, likes_of(batch.value, self.seen.compared)))
+                queue.append((batch, self._likes(batch)))
             if len(self.seen.compared) > compared:  # what it was compared with decides otherwise
-                queue.extendleft((one, likes_of(one.value, self.seen.compared)) for one in own)
+                queue.extendleft((one, self._likes(one)) for one in own)
         if self._is_over():
             self._open.setdefault(
                 f"no more was played after {len(self._made)} made-up batches: give precheck a "
                 "larger budget=, more samples, or no vary=True"
             )
         return self._joined(base, own, kept)
+
+    def _likes(self, batch: Batch) -> Iterator[Like]:
+        taken = frozenset(key for one in self.samples for key in keys_of(one))
+        return likes_of(batch.value, self.seen.compared, taken)
 
     def _is_over(self) -> bool:
         return (
@@ -222,7 +225,9 @@ class Beyond:
         with tempfile.TemporaryDirectory() as folder:
 
             def job(played: PlayedRank, given: Any) -> object:
-                with following(those, Path(folder) / str(played.rank), forced, played.rank):
+                with self.subject.telling(
+                    those, Path(folder) / str(played.rank), forced, played.rank
+                ):
                     return self.door.job(played, given)
 
             play = self._play()
@@ -259,16 +264,15 @@ class Beyond:
 
     def _follow_all(self, own: list[Batch]) -> None:
         """Play the samples until every file of the program that is entered is told."""
-        first = function_of(self.step)
-        if first is not None:
-            self._followed[first[0]] = followed(first[0])
+        for file in self.subject.first():
+            self._followed[file] = self.subject.follow(file)
         for _ in range(3):
             for number, _ in enumerate(own):
                 self._played(own, (number,) * self.world_size)
             missing = self.seen.files - set(self._followed)
             if not missing:
                 return
-            self._followed.update((file, followed(file)) for file in sorted(missing))
+            self._followed.update((file, self.subject.follow(file)) for file in sorted(missing))
 
     # --- what is left ------------------------------------------------------------------------
 
@@ -309,16 +313,13 @@ class Beyond:
         return self._tests[1]
 
     def _read_tests(self) -> list[Test]:
-        step = function_of(self.step)
         sources = {file: "".join(linecache.getlines(file)) for file in self._followed}
-        if step is None:
-            return []
-        return tests_of(sources, (step[0], step[1]), step[2])
+        return self.subject.tests(sources)
 
     def _one_sided(self) -> list[Test]:
         """Return the tests that depend on the batch, were asked, and went one way only."""
-        if function_of(self.step) is None:
-            self._open.setdefault("the step is no function whose source can be read")
+        if self.subject.unread:
+            self._open.setdefault(self.subject.unread)
         found = {
             test.place: test  # a comparison that is a branch's test is one test
             for test in self._known_tests()

@@ -73,6 +73,13 @@ class Scope:
     own: set[str] = field(default_factory=set)
     elsewhere: set[str] = field(default_factory=set)  # global and nonlocal
 
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the parameters of a function; none for a file."""
+        return (
+            [one.arg for one in _arguments(self.node)] if isinstance(self.node, _FUNCTIONS) else []
+        )
+
 
 def tests_of(
     sources: Mapping[str, str], step: tuple[str, int], parameters: Iterable[str]

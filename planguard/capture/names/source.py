@@ -26,7 +26,8 @@ _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 class Tree:
     """The syntax of one file: its expressions by position, and what stands around each."""
 
-    def __init__(self, root: ast.AST) -> None:
+    def __init__(self, root: ast.Module) -> None:
+        self.root = root
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: dict[Position, ast.Call] = {}
         self.expressions: list[ast.expr] = []

@@ -199,7 +199,7 @@ def _is_worth(mode: Any, func: Any, args: Any, kwargs: Any) -> bool:
 
 def _shapes(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """Return the shapes of the results of an operator; None where they are not known."""
-    if func._schema.is_mutable:  # noqa: SLF001 - torch has no public way
+    if _kind_of(func).is_mutable:
         return None
     key = (func._name, key_of(args), key_of(kwargs))  # noqa: SLF001 - torch has no public way
     if key not in mode.shapes:
@@ -217,7 +217,8 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
         return func(*args, **kwargs)
     if not (holds_marked(args) or (kwargs and holds_marked(kwargs.values()))):
         return func(*args, **kwargs)
-    name = _kind_of(func).name
+    kind = _kind_of(func)
+    name = kind.name
     if name == "wait_tensor":  # what was under way is there now, and its group has said what it is
         found = func(*args, **kwargs)
         if any(is_marked(one) for one in tensors_in([args, kwargs])):
@@ -227,7 +228,7 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
         found = func(*args, **kwargs)
         unmark(args[0])
         return found
-    if recorder is not None and (tells_values(func) or name in _SHAPING):
+    if recorder is not None and (kind.tells or name in _SHAPING):
         watch_operator(recorder)
     try:
         found = func(*args, **kwargs)
@@ -236,7 +237,8 @@ def _followed(recorder: Recorder | None, func: Any, args: Any, kwargs: Any) -> A
             watch_operator(recorder)  # whether it raises may depend on values
         raise
     mark(tensors_in(found))
-    mark(_written(func, args, kwargs))
+    if kind.is_mutable:
+        mark(_written(func, args, kwargs))
     return found
 
 
@@ -276,6 +278,8 @@ class _Kind(NamedTuple):
         is_random: It draws numbers.
         is_flat: It moves data into the flat buffers of FSDP2.
         makes_memory: It makes memory into which nothing was written.
+        tells: It gives a value away, or a result whose shape depends on values.
+        is_mutable: It writes into arguments.
     """
 
     name: str
@@ -286,6 +290,8 @@ class _Kind(NamedTuple):
     is_random: bool
     is_flat: bool
     makes_memory: bool
+    tells: bool
+    is_mutable: bool
 
 
 def _kind_of(func: Any) -> _Kind:
@@ -311,6 +317,8 @@ def _read_kind(func: Any) -> _Kind:
         draws(func),
         func.namespace == "fsdp" and is_flat,
         func.namespace == "aten" and name in _MEMORY and not schema.is_mutable,
+        tells_values(func),
+        schema.is_mutable,
     )
 
 

@@ -56,6 +56,15 @@ def refuse_real_group() -> None:
         )
 
 
+_OTHERS = {
+    "NODE_RANK": "GROUP_RANK", "SLURM_NODEID": "GROUP_RANK", "SLURM_PROCID": "RANK",
+    "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NTASKS": "WORLD_SIZE", "PMI_RANK": "RANK",
+    "OMPI_COMM_WORLD_RANK": "RANK", "OMPI_COMM_WORLD_LOCAL_RANK": "LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE": "WORLD_SIZE", "PMI_SIZE": "WORLD_SIZE",
+}  # fmt: skip
+"""What other launchers say in other words, where this process was started by one of them."""
+
+
 @contextmanager
 def environment(rank: int, world_size: int, local_size: int | None = None) -> Iterator[None]:
     """Set the variables that torchrun sets, and restore them."""
@@ -72,6 +81,8 @@ def environment(rank: int, world_size: int, local_size: int | None = None) -> It
         "TORCHELASTIC_RUN_ID": "planguard",
         RESTARTS: os.environ.get(RESTARTS, "0"),
     }
+    others = {name: wanted[of] for name, of in _OTHERS.items() if name in os.environ}
+    wanted |= others
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -8,12 +8,27 @@ tests state, and folders hold nothing, a half, or more.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.moments import constants, moments, names
-from planguard.capture.values.own_answers import CLOCK, DICE, PROCESS, SEED, Odd, Site
+from planguard.capture.values.moments import MOST_NAMED, constants, keys, moments, names
+from planguard.capture.values.own_answers import (
+    CLOCK,
+    DICE,
+    FILE,
+    OPENED,
+    PROCESS,
+    SEED,
+    STATE,
+    Odd,
+    Site,
+)
+from planguard.capture.values.own_database import DATABASE
+from planguard.capture.values.own_events import NETWORK
+from planguard.capture.values.own_files import CLAIM, Holding
 from planguard.capture.values.own_folders import FOLDER, Held
-from planguard.capture.values.own_host import FACT, HOST
+from planguard.capture.values.own_host import FACT, HOST, TOLD
+from planguard.capture.values.own_installed import INSTALLED
+from planguard.capture.values.own_turns import TURN
 from planguard.capture.values.twister import Throw
 
 if TYPE_CHECKING:
@@ -21,8 +36,17 @@ if TYPE_CHECKING:
 
     from planguard.capture.values.own_clock import Moment
 
-_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT})
+_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED})
 """Kinds whose answers are led by the tests of the program, which are read."""
+_FLIPPED = frozenset(
+    {FILE, OPENED, CLAIM, STATE, INSTALLED, DATABASE, FACT, TOLD, HOST, TURN, NETWORK}
+)
+"""Kinds whose other answers may cancel each other."""
+_MOST_BITS = 3
+_MOST_PRINTED = 128
+"""Numbers that another program is said to print."""
+_WORD = "other"
+"""A text in a row that is not there."""
 _THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
 _CONTENTS = (Held.NOTHING, Held.FIRST, Held.SECOND, Held.MORE)
 
@@ -41,12 +65,14 @@ class Further:
         called: Names of hosts.
         sought: Names, or parts of them, that are looked for in folders.
         answers: All of it, for ranks that are still to be chosen.
+        rest: What tests name beyond the nearest ones, and was not answered.
     """
 
     shown: list[Moment] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
     sought: list[str] = field(default_factory=list)
     answers: list[Odd] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, sites: Sequence[Site], files: Sequence[str]) -> Further:
@@ -60,33 +86,78 @@ class Further:
 
         clocks, hosts, folders = places(CLOCK), places(HOST), places(FOLDER)
         shown = moments(files, clocks) if clocks else []
-        called = names(files, hosts) if hosts else []
-        sought = names(files, folders) if folders else []
+        rest: list[Any] = []  # what tests name beyond
+        called = _near(names(files, hosts), rest) if hosts else []
+        sought = _near(names(files, folders), rest) if folders else []
         nobody = frozenset[int]()
-        answers = [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
+        answers = [Odd(nobody, one) for one in _parts(sites)]
+        answers += [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []
         answers += [Odd(nobody, at(CLOCK), moment=one) for one in shown]
         dice = at(DICE) | at(SEED)
         answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
         for kind in (DICE, PROCESS):
-            thrown = constants(files, places(kind)) if places(kind) else []
+            thrown = _near(constants(files, places(kind)), rest) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
-        numbers = constants(files, places(FACT)) if places(FACT) else []
-        answers += [Odd(nobody, at(FACT), named=one) for one in _around(numbers)]
+        for kind in (FACT, TOLD, DATABASE):
+            asked = places(kind)
+            every = constants(files, asked, are_fractions=True) if asked else []
+            if kind == TOLD:  # a loop may turn as often as another program prints
+                every = [one for one in every if isinstance(one, str) or one <= _MOST_PRINTED]
+            numbers = _near(every, rest)
+            numbers += [_WORD] if kind == DATABASE and asked else []
+            numbers += _near(names(files, asked), rest) if kind == TOLD and asked else []
+            answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
+        answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():
             answers.append(Odd(nobody, at(FOLDER), held=held, texts=tuple(sought)))
-        return cls(shown, called, sought, answers)
+        return cls(shown, called, sought, answers, list(dict.fromkeys(map(repr, rest))))
 
     @property
     def words(self) -> str:
         """What of it follows from the program's tests, to go on a sentence."""
-        return f"{_shown([one.words for one in self.shown])}{_called(self.called)}"
+        return (
+            f"{_shown([one.words for one in self.shown])}{_called(self.called)}{_left(self.rest)}"
+        )
 
 
-def _around(named: list[str | int]) -> list[str | int]:
+def _parts(sites: Sequence[Site]) -> list[frozenset[Site]]:
+    """Return sets of questions of which every two are apart in one: two other answers may cancel.
+
+    That two files are both there is what it is where both are not.
+    """
+    flipped = [one for one in sites if one[0] in _FLIPPED]
+    bits = range(min((len(flipped) - 1).bit_length(), _MOST_BITS)) if len(flipped) > 1 else ()
+    every = [[one for at, one in enumerate(flipped) if at >> bit & 1] for bit in bits]
+    return [frozenset(some) for some in every if some]
+
+
+def held_answers(sites: frozenset[Site], files: Sequence[str]) -> list[Odd]:
+    """Return what files hold that are not here; see ``Holding``."""
+    named = tuple(keys(files)) if sites else ()
+    kinds = [one for one in Holding if one is not Holding.NOTHING]
+    return [Odd(frozenset(), sites, holding=one, keys=named) for one in kinds if sites]
+
+
+def _around(named: list[Any]) -> list[Any]:
     """Return what tests name, and of a number what is next to it: a limit is passed either way."""
-    near = [(one, one + 1, one - 1) if isinstance(one, int) else (one,) for one in named]
+    near: list[tuple[Any, ...]]
+    near = [(one,) if isinstance(one, str) else (one, one + 1, one - 1) for one in named]
     return list(dict.fromkeys(one for some in near for one in some))
+
+
+def _near(named: list[Any], rest: list[Any]) -> list[Any]:
+    """Return the first of what tests name, nearest first; the others go to a list."""
+    rest += named[MOST_NAMED:]
+    return named[:MOST_NAMED]
+
+
+def _left(rest: list[str]) -> str:
+    """Say what tests name that was not answered."""
+    some = ", ".join(rest[:MOST_NAMED]) + (", ..." if len(rest) > MOST_NAMED else "")
+    return (
+        f"; what other tests name may be another answer, too ({some}), and was not" if rest else ""
+    )
 
 
 def _shown(shown: list[str]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from planguard.capture.values.made_up import listed, tensor_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,13 +16,7 @@ SPARED = 1 << 16
 
 def tensors_of(args: Any) -> Iterator[Any]:
     """Give the tensors among arguments, lists opened."""
-    import torch
-
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            yield arg
-        elif isinstance(arg, (list, tuple)):
-            yield from tensors_of(arg)
+    return iter(listed(args))
 
 
 def elements(args: Any) -> int:
@@ -29,9 +26,7 @@ def elements(args: Any) -> int:
 
 def key_of(value: Any) -> Any:
     """Return what the shape of a result depends on, of an argument."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, tensor_class()):
         return (tuple(value.shape), value.stride(), value.dtype, value.device.type)
     if isinstance(value, (list, tuple)):
         return tuple(key_of(one) for one in value)
@@ -81,11 +76,16 @@ def on_meta(func: Any, args: Any, kwargs: Any) -> Any:
 
 def zeros(shape: Any) -> Any:
     """Return memory of a shape; what is no shape is given back."""
-    import torch
-
     if not isinstance(shape, Shape):
         return shape
     size, stride, dtype, device = shape.of
-    made = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    made = _empty()(size, stride, dtype=dtype, device=device)
     # Pages that nobody writes take no memory; small tensors are zeros, so that no noise confuses.
     return made if made.numel() > SPARED else made.zero_()
+
+
+@cache
+def _empty() -> Any:
+    import torch
+
+    return torch.empty_strided

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 
 from planguard.capture.names.reached import SIZE, tests_on
 from planguard.capture.play.odd_plays import (
-    KIND,
     MOST_LINES,
     READ_WHOLE,
     Ended,
     OddPlays,
     files_of,
-    ranks_of,
     size_of,
-    words_of,
 )
+from planguard.capture.play.odd_words import KIND, ranks_of, words_of
 from planguard.capture.values.other_values import NEAR, PAIRS, SPECIAL, Read, largest_number
 from planguard.capture.values.own_answers import Odd
 from planguard.capture.values.own_sizes import SIZING

@@ -19,11 +19,16 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.play.further import Further, is_led
+from planguard.capture.play.further import Further, held_answers, is_led
+from planguard.capture.play.odd_words import blame, note, note_cut, ranks_of, words_of
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
+from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
 from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
+from planguard.capture.values.own_files import CLAIM, Holding
+from planguard.capture.values.own_host import TOLD
+from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
 
@@ -33,20 +38,24 @@ if TYPE_CHECKING:
     from planguard.capture.play.ranks import Play
     from planguard.verdict import Verdict
 
-KIND = "own-answers"
-"""Of the ledger's entries: what only one rank knows, and what was made of it."""
 MOST_LINES = 12
 """Lines of one kind that are played one by one; beyond, the kind is named with its first lines."""
 READ_WHOLE = 200_000
 """Characters of a program that is read whole for what its clocks may decide (about two seconds);
 of more, the files whose code ran."""
+_UNREAD = "unread"
+"""How a play ended in which a rank raises and may have read in a file that is not here."""
 LONGEST = 60.0
 """Seconds that a rank may take where it reads other values: a loop may end no more."""
 _TURNS = ((1, 2), (2, 0))
 """Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
-_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN})
-"""What a program may be ready for by a handler that ends the process, or hands the error on."""
-_NOT_OPENED = ("FileNotFoundError", "FileExistsError")
+_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN, INSTALLED, DATABASE})
+"""What a program may be ready for by a handler that ends the process, or hands the error on; and
+packages and rows without which it cannot go on."""
+_ONE_BY_ONE = frozenset({CLOCK, OPENED, SIGNAL, MEMORY, NETWORK, TURN})
+"""Kinds of which one line at a time says what follows."""
+_AGREEING = ("same", "safe", "raised", "cut")
+_NOT_OPENED = ("FileNotFoundError", "FileExistsError", "BlockingIOError")
 """What stands in the frames of a rank that ends since it cannot open a file."""
 
 
@@ -114,11 +123,12 @@ class OddPlays:
                 files, follows = files_of(ended.play), False
             if ended.how in ("same", "safe"):
                 continue
-            found = self._by_kind(play, odd, new, ended, doubts, raised)
+            ending: set[str] = set()
+            found = self._by_kind(play, odd, new, ended, doubts, raised, ending)
             if found is not None:
                 return found
             if ended.how not in ("raised", "cut") and not doubts:
-                doubts[words_of(new), ranks_of(odd)] = None
+                self._together(play, odd, [one for one in new if one[0] not in ending], new, doubts)
             if doubts and not any(kind in CERTAIN for kind, _ in new):
                 break  # undecided it is; a finding could come of no other half
         found = None if doubts else self._from_quarters(play, new, doubts)
@@ -129,9 +139,23 @@ class OddPlays:
             if not doubts:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
-        _note(play, [*new, *seeds], doubts, raised, more.words)
-        _note_cut(play, self.cut)
+        note(play, [*new, *seeds], doubts, raised, more.words)
+        note_cut(play, self.cut)
         return play
+
+    def _together(
+        self,
+        play: Play,
+        odd: frozenset[int],
+        rest: list[Site],
+        sites: list[Site],
+        doubts: dict[tuple[str, str], None],
+    ) -> None:
+        """Play the kinds together that do not end the job: what ends it hides what they do."""
+        is_new = len(rest) < len(sites)
+        alone = self.ended(play, Odd(odd, frozenset(rest))) if rest and is_new else None
+        if rest and (alone is None or alone.how not in _AGREEING):
+            doubts[words_of(rest), ranks_of(odd)] = None
 
     def _from_quarters(
         self, play: Play, sites: list[Site], doubts: dict[tuple[str, str], None]
@@ -145,7 +169,7 @@ class OddPlays:
         for turns in _TURNS if sets and odd else ():
             ended = self.ended(play, Odd(odd, frozenset(sets), turns=turns))
             if ended.how == "unsafe" and ended.play is not None:
-                _blame(ended.play, sets, odd)
+                blame(ended.play, sets, odd)
                 return ended.play
             if ended.how not in ("same", "safe"):
                 doubts[words_of(sets), ranks_of(odd)] = None
@@ -179,6 +203,7 @@ class OddPlays:
         whole: Ended,
         doubts: dict[tuple[str, str], None],
         raised: dict[str, None],
+        ending: set[str],
     ) -> Play | None:
         """Play kind by kind, then line by line; return a play that is a finding.
 
@@ -193,18 +218,27 @@ class OddPlays:
                 continue
             if kind in CERTAIN and ended.how == "unsafe" and ended.play is not None:
                 guilty = self._lines(play, Odd(odd), its, ended, {"unsafe"})
-                _blame(ended.play, guilty or its, odd)
+                blame(ended.play, guilty or its, odd)
                 return ended.play
             lines = its if kind in CERTAIN else self._lines(play, Odd(odd), its, ended)
             if lines:
                 doubts[words_of(lines), ranks_of(odd)] = None
             elif ended.how == "cut" and len(its) <= MOST_LINES:
                 self.cut[words_of(its)] = None
-            elif kind in (CLOCK, OPENED, *_ENDING) and len(its) <= MOST_LINES:
+                ending.add(kind)
+            elif self._is_ending(kind, its, ended):
                 raised[words_of(its)] = None  # no line by itself does anything but that
+                ending.add(kind)
             else:
                 doubts[words_of(its), ranks_of(odd)] = None
         return None
+
+    @staticmethod
+    def _is_ending(kind: str, its: list[Site], ended: Ended) -> bool:
+        """Tell whether a rank that raises ends the job there, and no line does anything else."""
+        if len(its) > MOST_LINES:
+            return False
+        return kind in _ONE_BY_ONE or (kind in (CLAIM, *_ENDING) and ended.how == "raised")
 
     def _lines(
         self,
@@ -226,7 +260,23 @@ class OddPlays:
         return guilty[-1:] if is_later else guilty
 
     def ended(self, play: Play, odd: Odd) -> Ended:
-        """Play with odd ranks; tell how that ended."""
+        """Play with odd ranks; tell how that ended.
+
+        Where a rank raises on what it reads in a file that is not here, that file holds something
+        else, as far as anything is known that the program takes.
+        """
+        found = self._ended(play, odd)
+        if found.how != _UNREAD:
+            return found
+        if odd.holding is not Holding.NOTHING:
+            return Ended("raised")
+        for answer in held_answers(odd.sites or frozenset(), files_of(play)):
+            held = self._ended(play, replace(odd, holding=answer.holding, keys=answer.keys))
+            if held.how != _UNREAD:
+                return held
+        return Ended("open")
+
+    def _ended(self, play: Play, odd: Odd) -> Ended:
         most = None if odd.sides is None else LONGEST
         try:
             again = play.again(odd, most)
@@ -241,9 +291,14 @@ class OddPlays:
             and _ends_job(odd, [again.logs[one].trace for one in failed])
         ):
             return Ended("raised")
+        if failed and failed <= odd.ranks and any(kind == OPENED for kind, _ in odd.sites or ()):
+            return Ended(_UNREAD)
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):
             return Ended("cut", again)
+        traces = [log.trace for log in again.logs.values()]
+        if verdict.safe and failed == again.logs.keys() and _ends_job(odd, traces):
+            return Ended("raised")  # all agreed on it, and none of them can take it
         if verdict.unsafe:
             return Ended("unsafe", again, verdict.findings[0].message)
         if failed:
@@ -258,8 +313,10 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
         return True
     if kinds and kinds <= _ENDING:
         return True
+    if kinds == {TOLD} and odd.named is not None:
+        return True  # no output that this program reads
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
-    return kinds == {OPENED} and is_unopened
+    return bool(kinds) and kinds <= {OPENED, CLAIM} and is_unopened
 
 
 def files_of(play: Play) -> list[str]:
@@ -320,81 +377,3 @@ def _halves(play: Play) -> Iterator[frozenset[int]]:
 
 def _is_alike(group: set[int], odd: frozenset[int]) -> bool:
     return group <= odd or not group & odd
-
-
-# --- what is said --------------------------------------------------------------------------------
-
-
-def _blame(play: Play, sites: list[Site], odd: frozenset[int]) -> None:
-    """Say in an unsafe play what makes the ranks differ."""
-    _, log = min(play.logs.items())
-    message = (
-        f"the communication depends on {words_of(sites)}, which each rank has of its own: text is "
-        "hashed with a seed of the process (PYTHONHASHSEED), objects by their address; played with "
-        f"another one on {ranks_of(odd)}. sorted() gives one order, as does a list that one rank "
-        "broadcasts"
-    )
-    log.notes.append((KIND, message, "exact"))
-
-
-def _note(
-    play: Play,
-    sites: list[Site],
-    doubts: dict[tuple[str, str], None],
-    raised: dict[str, None],
-    more: str,
-) -> None:
-    _, log = min(play.logs.items())
-    for words, ranks in doubts:
-        gets = "get" if ranks.startswith("ranks ") else "gets"
-        message = (
-            f"the communication depends on {words}, which each rank asks for itself: it differs "
-            f"where {ranks} {gets} another answer than the others. Let one rank decide and "
-            "broadcast it, or reduce it, before the ranks act on it"
-        )
-        log.notes.extend([(KIND, message, "under"), (KIND, message, "over")])
-    for words in raised:
-        message = (
-            f"where {words} says otherwise (a time that is over, a file that is not there), a rank "
-            "raises; that the job then ends is taken"
-        )
-        log.notes.append((KIND, message, "exact"))
-    if not doubts:
-        message = (
-            "played again with every second rank answered otherwise by its own machine and process "
-            f"({words_of(sites)}): the communication agrees all the same. Sets and folders were "
-            "walked from both ends, sets from each quarter, too, folders held nothing, either half "
-            "or more, clocks ran ahead by a day, files were there or not, or of another size and "
-            "time, hosts, processes, addresses and random states differed; dice fell on both "
-            f"ends of their range and between, signals arrived, memory ran out and waits were over "
-            f"where the program is ready for it{more}"
-        )
-        log.notes.append((KIND, message, "exact"))
-
-
-def _note_cut(play: Play, cut: Iterable[str]) -> None:
-    """Say what the ranks agreed on and nobody played to its end."""
-    _, log = min(play.logs.items())
-    for words in cut:
-        message = (
-            f"where {words} says otherwise, all ranks go on alike to one line that opens a file; "
-            "it is not here, so that what follows was not played: play it with that file there"
-        )
-        log.notes.append((KIND, message, "exact"))
-
-
-def words_of(sites: list[Site]) -> str:
-    """Name questions by kind, with their first lines."""
-    said = []
-    for kind in dict.fromkeys(kind for kind, _ in sites):
-        places = [place for one, place in sites if one == kind]
-        more = f" and {len(places) - 3} more lines" if len(places) > 3 else ""
-        said.append(f"{kind} ({', '.join(places[:3])}{more})")
-    return ", ".join(said)
-
-
-def ranks_of(ranks: frozenset[int]) -> str:
-    """Name ranks."""
-    named = sorted(ranks)
-    more = ", ..." if len(named) > 8 else ""
-    return f"rank{'s' if len(named) > 1 else ''} {', '.join(map(str, named[:8]))}{more}"

@@ -4,6 +4,8 @@ The one mechanism of ``precheck`` and of ``planguard dryrun --stub``. Ranks are 
 process that are played together, since they wait for each other's objects, shapes and values. Which
 of them: one of each class and samples; or all, when the code reads its rank, names peers or uses
 the store, and nobody said that a sample will do. Nothing is set up per play but its forks.
+
+Above 400 lines: which ranks are played, and what each of them is, are told in one place.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from planguard.capture.play.mailbox import SMALL_BYTES
 from planguard.capture.play.mailroom import Mailroom
 from planguard.capture.play.processes import silence
 from planguard.capture.play.session import session
+from planguard.capture.values.own_answers import before_of
 from planguard.capture.values.values import doubt_end
 from planguard.errors import PlanGuardError, UsageError
 
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from planguard.capture.play.mailbox import Mailbox, Wanted
     from planguard.capture.play.session import Session
     from planguard.capture.values.own_answers import Odd
+    from planguard.capture.values.own_before import Before
     from planguard.plan.plan import Plan
 
 SAMPLES = 1
@@ -71,6 +75,7 @@ class Play:
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
         is_quiet: Nothing that the job prints is shown.
         odd: Ranks whose own machine and process answer otherwise.
+        before: What modules of the job asked when they were imported.
         small: Size up to which any value travels, bytes (``mailbox``).
         computed: What was done, and why, in words; ``logs``: of the ranks that were played.
         like: Representative of every other rank.
@@ -90,6 +95,7 @@ class Play:
     makes_mesh: bool = False
     is_quiet: bool = False
     odd: Odd | None = None
+    before: Before | None = None
     small: int = SMALL_BYTES
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
@@ -114,6 +120,8 @@ class Play:
         """
         refuse_real_group()
         warm_learnt()
+        if self.before is None:
+            self.before = before_of(job)
 
         def task(rank: int, mailbox: Mailbox) -> bytes:
             if prepare is not None:
@@ -341,6 +349,7 @@ class PlayedRank:
                     self._mailbox,
                     local_size=play.local_size,
                     odd=play.odd,
+                    before=play.before,
                 )
             )
             recorder = self.session.recorder

@@ -13,13 +13,15 @@ told.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import runpy
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,8 @@ from planguard.capture.play.loaders import Pass, copied, count, place_of
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
 
     from planguard.capture.groups.recorder import Recorder
 
@@ -77,15 +80,24 @@ class Variation:
         number: The batch that its loaders give all the time; None for their own batches.
         variables: Environment variables and their values.
         steps: Batches of the loaders made at a place, ``file:line``; of all others at ``EVERY``.
+        batches: What loaders give all the time, by their names (see ``_Kept``).
+        kept: Folder for the first batch of each loader, and the lines that take batches; None
+            where nobody asks for them.
+        given: What ``batches`` are, in words.
     """
 
     number: int | None = None
     variables: tuple[tuple[str, str], ...] = ()
     steps: tuple[tuple[str, int], ...] = ()
+    batches: Mapping[str, Any] | None = None
+    kept: Path | None = None
+    given: str = ""
 
     @property
     def words(self) -> str:
         """What it is, in words."""
+        if self.given:
+            return self.given
         said = [] if self.number is None else [f"batch {self.number} of its loaders, all the time"]
         said += [f"{name}={value}" for name, value in self.variables]
         said += [f"{count(n)} {f'of {at}' if at else 'a loader'}" for at, n in self.steps]
@@ -113,11 +125,18 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
 
     os.environ.update(variation.variables)  # the rank's own process: it ends behind the script
     made: dict[int, str] = {}
+    numbers: Counter[str] = Counter()
+    names: dict[int, str] = {}
+    is_first = recorder.rank == 0 and variation.batches is None
+    kept = None if variation.kept is None else _Kept(variation.kept, is_first=is_first)
     originals = {name: getattr(DataLoader, name) for name in ("__init__", "__iter__", "__len__")}
 
     @wraps(originals["__init__"])  # trainers make a loader again, by its signature
     def init(loader: Any, *args: Any, **options: Any) -> None:
-        made[id(loader)] = place_of(sys._getframe(1))  # noqa: SLF001 - no public way
+        made[id(loader)] = at = place_of(sys._getframe(1))  # noqa: SLF001 - no public way
+        short = os.path.basename(at)  # noqa: PTH119 - a line behind it
+        numbers[short] += 1
+        names[id(loader)] = short + (f" #{numbers[short]}" if numbers[short] > 1 else "")
         originals["__init__"](loader, *args, **options)
 
     def length(loader: Any) -> int:
@@ -133,7 +152,13 @@ def varied(variation: Variation, recorder: Recorder) -> Iterator[None]:
         def again() -> Iterator[Any]:
             return iter(originals["__iter__"](loader))
 
-        return _Batches(again, variation.number, declared, row, recorder.actions)
+        name = names.get(id(loader), "")
+        found = _Batches(again, variation.number, declared, row, recorder.actions)
+        if kept is not None:
+            found.keep = partial(kept.keep, name)
+        if variation.batches is not None and name in variation.batches:
+            found.give(variation.batches[name])
+        return found
 
     replaced = {"__init__": init, "__iter__": walk, "__len__": length}
     for name, function in replaced.items():
@@ -160,6 +185,13 @@ class _Batches:
         if number is not None and seen:
             self._one, self._ahead = seen[number % len(seen)], len(seen)
 
+    keep: Callable[[Any, FrameType], object] | None = None
+    """Called with each batch, and the frame that takes it."""
+
+    def give(self, batch: Any) -> None:
+        """Give a batch in the place of each of its own."""
+        self._is_one, self._one = True, batch
+
     def __iter__(self) -> _Batches:
         return self
 
@@ -183,6 +215,8 @@ class _Batches:
             row.at = place_of(sys._getframe(1)) or row.at  # noqa: SLF001 - no public way
             row.ended, row.length, row.declared = True, row.given, row.given
             raise StopIteration
+        if self.keep is not None:
+            self.keep(found, sys._getframe(1))  # noqa: SLF001 - same
         row.given += 1
         row.length = row.declared = max(row.length, row.given, self._length or 0)
         return found
@@ -194,3 +228,43 @@ class _Batches:
             return copied(self._one)
         found = next(self._inner, self)
         return copied(self._one) if self._is_one and found is not self else found
+
+
+class _Kept:
+    """The first batch of each loader of the first rank, and the lines that take batches.
+
+    A loader is named by the line that made it and its number among those made there.
+    """
+
+    def __init__(self, folder: Path, *, is_first: bool) -> None:
+        self._folder = folder
+        self._is_first = is_first
+        self._names: set[str] = set()
+        self._lines: set[str] = set()
+
+    def keep(self, name: str, batch: Any, frame: FrameType) -> None:
+        """Take a batch."""
+        import torch
+
+        place = place_of(frame)
+        if place and place not in self._lines:
+            self._lines.add(place)
+            with (self._folder / f"lines-{os.getpid()}").open("a") as file:
+                file.write(f"{place}\n")
+        if self._is_first and name not in self._names:
+            self._names.add(name)
+            with contextlib.suppress(Exception):  # what cannot be kept is missing there
+                torch.save((name, batch), self._folder / f"batch-{len(self._names)}")
+
+
+def walks_in(folder: Path) -> list[str]:
+    """Return the lines that take batches, as ranks kept them."""
+    found = (one.read_text().splitlines() for one in folder.glob("lines-*"))
+    return sorted({line for lines in found for line in lines})
+
+
+def batches_in(folder: Path) -> dict[str, Any]:
+    """Return the first batch of each loader, by its name, as a rank kept them."""
+    import torch
+
+    return dict(torch.load(one, weights_only=False) for one in sorted(folder.glob("batch-*")))

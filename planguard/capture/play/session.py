@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from planguard.capture.play.mailbox import Mailbox
     from planguard.capture.values.own_answers import Odd
+    from planguard.capture.values.own_before import Before
 
 _C10D = "torch.distributed.distributed_c10d"
 _MODULES = ("torch.distributed", _C10D, "torch.distributed.device_mesh")
@@ -85,6 +86,7 @@ def session(
     *,
     local_size: int | None = None,
     odd: Odd | None = None,
+    before: Before | None = None,
 ) -> Iterator[Session]:
     """Install the recording group for one rank and record until the end of the block.
 
@@ -111,7 +113,7 @@ def session(
         stack.enter_context(current.recorder.buckets.watched())
         stack.enter_context(_elsewhere(current.recorder))
         stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
-        stack.enter_context(own_answers(current.answers))
+        stack.enter_context(own_answers(current.answers, before))
         if not current.answers.sees_sets:
             message = (
                 "this interpreter walks a set of text in one order only, the same on every rank"
@@ -119,6 +121,8 @@ def session(
             current.recorder.note("own-answers", message, "exact")
         yield current
         if said := assumed(current.answers):
+            current.recorder.note("own-answers", said, "exact")
+        if before is not None and (said := before.said()):
             current.recorder.note("own-answers", said, "exact")
         current.recorder.end_backward()
         current.recorder.end_library()

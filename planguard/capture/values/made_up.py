@@ -70,10 +70,9 @@ def holds_marked(args: Iterable[Any]) -> bool:
 
     The same as to ask ``tensors_in``, for every operator of a job, and so without generators.
     """
-    import torch
-
+    base = _plain()[0]
     for arg in args:
-        if isinstance(arg, torch.Tensor):
+        if isinstance(arg, base):
             if is_marked(arg):
                 return True
         elif isinstance(arg, (list, tuple)):
@@ -86,15 +85,26 @@ def holds_marked(args: Iterable[Any]) -> bool:
 
 def tensors_in(args: Any) -> Iterator[Any]:
     """Return the tensors of arguments or results, lists opened."""
-    import torch
+    return iter(listed(args))
 
-    if isinstance(args, torch.Tensor):
-        yield args
-    elif isinstance(args, dict):
-        yield from tensors_in(list(args.values()))
-    elif isinstance(args, (list, tuple)):
-        for arg in args:
-            yield from tensors_in(arg)
+
+def listed(args: Any) -> list[Any]:
+    """Return the tensors of arguments or results in a list, which is asked for every operator."""
+    base = _plain()[0]
+    if isinstance(args, base):
+        return [args]
+    found: list[Any] = []
+    if isinstance(args, (list, tuple, dict)):
+        _collect(args, base, found)
+    return found
+
+
+def _collect(args: Any, base: Any, found: list[Any]) -> None:
+    for arg in list(args.values()) if isinstance(args, dict) else args:
+        if isinstance(arg, base):
+            found.append(arg)
+        elif isinstance(arg, (list, tuple, dict)):
+            _collect(arg, base, found)
 
 
 def storage_of(tensor: Any) -> Any:
@@ -106,9 +116,17 @@ def storage_of(tensor: Any) -> Any:
         return None
 
 
+def tensor_class() -> Any:
+    """Return the class of all tensors."""
+    return _plain()[0]
+
+
 @cache
 def _plain() -> tuple[Any, Any, Any]:
-    """Return the class below ``Tensor``, whose methods tell nobody, and those that wrap nothing."""
+    """Return the class below ``Tensor``, whose methods tell nobody, and those that wrap nothing.
+
+    Asked for every operator: what is imported in a function is looked up at each call.
+    """
     import torch
     from torch._C import TensorBase
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import linecache
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.reached import tests_on
+from planguard.capture.names.source import tree_of
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
@@ -35,8 +37,11 @@ _FIELDS = ("month", "day", "hour", "minute", "second")
 _SHORT = {"tm_min": "minute", "tm_sec": "second", "tm_mon": "month", "tm_mday": "day",
           "tm_wday": "weekday"}  # fmt: skip
 _FIRST, _LAST = (1, 1, 0, 0, 0), (12, 31, 23, 59, 59)
-_MOST_NUMBERS = 6
-"""Numbers and texts of tests that are played; the ledger names them."""
+_READING = re.compile(r"get|pop|has_")
+"""How methods begin that are given a key."""
+_MOST_KEYS = 200
+MOST_NAMED = 6
+"""Numbers and texts of tests that are played, those nearest to the question."""
 
 
 def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
@@ -53,7 +58,7 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     named: dict[str, int] = {}
     lines = {(one.file, one.line) for one in tests}
     for file, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
                 numbers.update(dict.fromkeys(_numbers(node)))
                 named.update(_named(node))
@@ -61,18 +66,27 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
     if named:
         fields = tuple(named.get(name, low) for name, low in zip(_FIELDS, _FIRST, strict=True))
         found.append(_moment(fields, named.get("weekday")))
-    found += [_moment((one,) * 5, one) for one in list(numbers)[:_MOST_NUMBERS]]
+    found += [_moment((one,) * 5, one) for one in list(numbers)[:MOST_NAMED]]
     return list(dict.fromkeys(found))
 
 
-def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
-    """Return the numbers and texts that a program compares with what it draws at some lines."""
+def constants(
+    files: Iterable[str], places: Sequence[str], *, are_fractions: bool = False
+) -> list[Any]:
+    """Return the numbers and texts that a program compares with what it asks, nearest lines first.
+
+    Args:
+        files: The program's.
+        places: Lines that ask, ``file:line``.
+        are_fractions: Numbers that are not whole count, too.
+    """
     tests, trees = _asked(files, places)
     lines = {(one.file, one.line) for one in tests}
-    found: dict[str | int, None] = {}
+    found: dict[Any, None] = {}
+    kinds = int | float | str if are_fractions else int | str
     for file, tree in trees.items():
         known = _named_constants(tree)
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if (file, getattr(node, "lineno", 0)) not in lines:
                 continue
             sides: list[ast.expr] = []
@@ -80,29 +94,30 @@ def constants(files: Iterable[str], places: Sequence[str]) -> list[str | int]:
                 sides = [node.left, *node.comparators]
             elif isinstance(node, ast.MatchValue):
                 sides = [node.value]
-            values = (one for side in sides for one in _values(side, known))
+            values = (one for side in sides for one in _values(side, known, kinds))
             found.update(dict.fromkeys(values))
-    return list(found)[:_MOST_NUMBERS]
+    return list(found)
 
 
-def _values(side: ast.expr, known: Mapping[str, int | str]) -> Iterator[int | str]:
+def _values(side: ast.expr, known: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
     """Return the numbers and texts that one side of a comparison is, or is one of."""
     if isinstance(side, ast.Tuple | ast.List | ast.Set):
         for one in side.elts:
-            yield from _values(one, known)
+            yield from _values(one, known, kinds)
         return
     value = known.get(side.id) if isinstance(side, ast.Name) else _folded(side)
-    if isinstance(value, int | str) and not isinstance(value, bool):
+    value = value.decode(errors="replace") if isinstance(value, bytes) else value
+    if isinstance(value, kinds) and not isinstance(value, bool):
         yield value
 
 
-def _named_constants(tree: ast.Module) -> dict[str, int | str]:
+def _named_constants(tree: ast.Module) -> dict[str, Any]:
     """Return what the names of a file are that are given a number or a text: ``EVERY = 15``."""
-    found: dict[str, int | str] = {}
+    found: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             value = _folded(node.value)
-            if isinstance(value, int | str) and not isinstance(value, bool):
+            if isinstance(value, int | float | str) and not isinstance(value, bool):
                 found.setdefault(node.targets[0].id, value)
     return found
 
@@ -130,6 +145,24 @@ _OPERATORS: dict[type, Callable[[int, int], int | None]] = {
 }  # fmt: skip
 
 
+def keys(files: Iterable[str]) -> list[str]:
+    """Return the texts by which a program reads entries: ``state["step"]``, ``get("step")``."""
+    found: dict[str, None] = {}
+    for file in files:
+        tree = tree_of(file)
+        for node in tree.parents if tree is not None else ():
+            given: ast.expr | None = None
+            if isinstance(node, ast.Subscript):
+                given = node.slice
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                given = node.args[0] if _READING.match(node.func.attr) and node.args else None
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+                given = node.left
+            if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                found.setdefault(given.value)
+    return list(found)[:_MOST_KEYS]
+
+
 def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
     """Return the texts that a program compares a name with: of a host, or of a file of a folder.
 
@@ -141,14 +174,14 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
     lines = {(one.file, one.line) for one in tests}
     found: dict[str, None] = {}
     for file, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in _by_nearness(tree, file, places):
             if not isinstance(node, ast.Compare | ast.Call):
                 continue
             # Of a call the result may be tested anywhere: its name says that it compares.
             if (file, node.lineno) in lines or _is_part_of_text(node):
                 inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
                 found.update(dict.fromkeys(one for one in inside if isinstance(one, str) and one))
-    return list(found)[:_MOST_NUMBERS]
+    return list(found)
 
 
 def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dict[str, ast.Module]]:
@@ -160,6 +193,22 @@ def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dic
         with contextlib.suppress(SyntaxError, ValueError, RecursionError):
             trees[file] = ast.parse(text)
     return tests, trees
+
+
+def _by_nearness(tree: ast.Module, file: str, places: Sequence[str]) -> list[Any]:
+    """Return the nodes of a file, those nearest to a line that asks first.
+
+    In a large program many tests may depend, by their names alone: the first numbers are those of
+    the tests beside the question.
+    """
+    asked = [int(one.rpartition(":")[2]) for one in places if one.rpartition(":")[0] == file]
+
+    def distance(node: Any) -> tuple[int, bool]:
+        # Behind a question first: a test in front of it decides on what was asked before.
+        return min((abs(node.lineno - at), node.lineno < at) for at in asked)
+
+    nodes = [one for one in ast.walk(tree) if hasattr(one, "lineno")]
+    return sorted(nodes, key=distance) if asked else nodes
 
 
 def _is_part_of_text(node: ast.AST) -> bool:

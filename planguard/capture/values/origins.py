@@ -14,7 +14,7 @@ import zlib
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.made_up import storage_of, tensors_in
+from planguard.capture.values.made_up import listed, storage_of, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,11 +78,11 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         if "reduce" not in name and "wait" not in name:
             tell(tensors_in([args, kwargs]), is_sent=True)
         return
-    for one in tensors_in(found):
+    for one in listed(found):
         is_large = one.numel() > MOST_ELEMENTS
         if is_large and not is_whole(one):
             continue
-        given = list(tensors_in([args[1:] if name in OVERWRITING else args, kwargs]))
+        given = listed([args[1:] if name in OVERWRITING else args, kwargs])
         origins = [getattr(storage_of(each), "planguard_origin", None) for each in given]
         storage = storage_of(one)
         if storage is None or not given:

@@ -47,10 +47,13 @@ def other_disk(found: Any, *, is_full: bool) -> Any:
 
 
 def other_host(found: Any, name: str | None) -> Any:
-    """Return what another host is called, or what ``os.uname`` says there."""
-    said = found if isinstance(found, str) else found[1]
-    other = f"{said}-other" if name is None else name
-    return other if isinstance(found, str) else os.uname_result((found[0], other, *found[2:]))
+    """Return what another host is called, or has as its address, or what ``os.uname`` says."""
+    if isinstance(found, os.uname_result):
+        words = (other_host(one, name) for one in found[1:4])  # its name, release and version
+        return os.uname_result((found[0], *words, found[4]))
+    if isinstance(found, tuple):  # an address: a host, and a port
+        return tuple(other_host(one, name) if isinstance(one, str) else one for one in found)
+    return f"{found}-other" if name is None else name
 
 
 def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
@@ -63,7 +66,7 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
     """
     if isinstance(found, bool):
         return not found
-    number = named if isinstance(named, int) else None
+    number = named if isinstance(named, int | float) else None
     if isinstance(found, int | float):
         if number is not None:
             return type(found)(number)
@@ -71,11 +74,8 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
         factor = _AMOUNT if found >= _LARGE else 2
         more = factor * found + 1
         return more if is_more or found <= 1 else type(found)(found / factor)
-    if isinstance(found, set) and number is not None:
-        return set(range(min(max(number, 0), _LARGE)))
-    if isinstance(found, set):
-        kept = sorted(found)
-        return {*kept, max(kept, default=0) + 1} if is_more or len(kept) < 2 else set(kept[:-1])
+    if isinstance(found, list | dict | set):
+        return _other_collection(found, is_more=is_more, named=named)
     if isinstance(found, tuple):
         values = [other_fact(one, is_more=is_more, named=number) for one in found]
         if not hasattr(found, "_fields"):
@@ -84,6 +84,35 @@ def other_fact(found: Any, *, is_more: bool, named: object = None) -> Any:
             values[found._fields.index("percent")] = _MOST_PERCENT if is_more else 0.0
         return type(found)(*values)
     return found
+
+
+def _other_collection(found: Any, *, is_more: bool, named: object) -> Any:
+    """Return more, or less, of what a machine has several of; as many as a test names."""
+    count = None if not isinstance(named, int | float) else min(max(int(named), 0), _LARGE)
+    if isinstance(found, set):
+        if count is not None:
+            return set(range(count))
+        kept = sorted(found)
+        return {*kept, max(kept, default=0) + 1} if is_more or len(kept) < 2 else set(kept[:-1])
+    if isinstance(found, dict):
+        name = named if isinstance(named, str) else "other"
+        if is_more:
+            return {**found, name: next(iter(found.values()), [])}
+        return dict(list(found.items())[: len(found) // 2])
+    more = found + _one_more(found, named)
+    if count is not None:
+        return [more[at % len(more)] for at in range(count)]
+    return more if is_more else found[: len(found) // 2]
+
+
+def _one_more(found: list[Any], named: object) -> list[Any]:
+    """Return what a machine with more has behind a list: as much, under the name of a test."""
+    if not isinstance(named, str):
+        return found or [0]
+    last = found[-1] if found else named
+    if isinstance(last, tuple):
+        return [tuple(named if isinstance(one, str) else one for one in last)]
+    return [named]
 
 
 def other_text(found: str, *, is_more: bool, named: object = None) -> str:
@@ -98,14 +127,24 @@ def other_text(found: str, *, is_more: bool, named: object = None) -> str:
     return re.sub(r"\b\d+(\.\d+)?\b", other, found)
 
 
-def other_words(found: Any) -> Any:
-    """Return what a program could print instead: its numbers one higher, else another word."""
+def other_version(found: str, *, is_later: bool) -> str:
+    """Return a later version of a package, or one of before its first."""
+    return re.sub(r"\d+", lambda one: str(int(one[0]) + 1) if is_later else "0", found, count=1)
+
+
+def other_words(found: Any, named: object = None) -> Any:
+    """Return what a program could print instead: its numbers one higher, else another word.
+
+    Args:
+        found: What it prints here.
+        named: What a test names: the word, or what each number is.
+    """
     if isinstance(found, bytes):
-        return os.fsencode(other_words(os.fsdecode(found)))
+        return os.fsencode(other_words(os.fsdecode(found), named))
     if not isinstance(found, str):
         return found
-    other = re.sub(r"\d+", lambda one: str(int(one[0]) + 1), found)
-    if other != found:
-        return other
     end = found[len(found.rstrip()) :]
-    return f"{found.rstrip()}-other{end}"
+    if isinstance(named, str):
+        return named + end
+    other = re.sub(r"\d+", lambda one: str(int(one[0]) + 1 if named is None else named), found)
+    return other if other != found else f"{found.rstrip()}-other{end}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import filecmp
 import gc
 import io
 import os
@@ -23,6 +24,9 @@ import pathlib
 import re
 import shutil
 import sys
+import tarfile
+import threading
+import zipfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,12 +38,15 @@ from planguard.capture.values.otherwise import (
     other_state,
     other_time,
 )
+from planguard.capture.values.own_before import Before
 from planguard.capture.values.own_clock import Clock, Moment
+from planguard.capture.values.own_database import DATABASE, Database
 from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_events import Events
-from planguard.capture.values.own_files import opened
+from planguard.capture.values.own_files import Holding, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
-from planguard.capture.values.own_host import FACT, HOST, Host
+from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
+from planguard.capture.values.own_installed import Installed
 from planguard.capture.values.own_turns import TURN, Turns
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
@@ -64,7 +71,13 @@ QUARTERS = 4
 CERTAIN = frozenset({ORDER, HASH})
 """What differs between any two ranks, so that a play in which it does is one that happens."""
 
-_FILES = (("exists", "lexists", "isfile", "isdir"), ("exists", "is_file", "is_dir"))
+_FILES = (
+    ("exists", "lexists", "isfile", "isdir", "islink", "ismount", "samefile"),
+    ("exists", "is_file", "is_dir", "is_symlink", "is_mount", "samefile"),
+)
+_ASKING = (
+    (os, "access"), (filecmp, "cmp"), (zipfile, "is_zipfile"), (tarfile, "is_tarfile"),
+)  # fmt: skip
 _STATES = (
     (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
     (os, "stat"), (os, "lstat"), (pathlib.Path, "stat"),
@@ -73,6 +86,13 @@ _LAUNCHED = re.compile(
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)|TORCHELASTIC_\w+"
 )
 """What a launcher tells each rank, and a played rank is told, too."""
+_NUMBERS = ("getpid", "getppid", "getpgid", "getpgrp", "getsid")
+_OWN_VARIABLES = re.compile(
+    r"HOST(NAME)?|HOST_IP|(\w+_)?NODE_?NAME|SLURMD_NODENAME|SLURM_NODEID|SLURM_LAUNCH_NODE_IPADDR"
+    r"|(MY_)?POD_\w+|JOB_COMPLETION_INDEX|SSH_(CONNECTION|CLIENT|TTY)|(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT)"
+    r"_VISIBLE_DEVICES|TTY|TERM|COLUMNS|DISPLAY"
+)
+"""What a node or a terminal sets for itself."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
 _NAMED = 6
@@ -96,6 +116,8 @@ class Odd:
         sides: Who reads something else from tensors; None for nobody.
         held: What their folders hold.
         texts: Names, or parts of them, that the program looks for in folders.
+        holding: What a file holds that is not here.
+        keys: Keys that the program reads, of such a file.
         is_uneven: What their clocks measure gets shorter from look to look, and what those of the
             others measure gets longer.
     """
@@ -104,13 +126,15 @@ class Odd:
     sites: frozenset[Site] | None = None
     moment: Moment | None = None
     throw: Throw = Throw.OTHER
-    named: str | int | None = None
+    named: object = None
     follows: bool = False
     name: str | None = None
     turns: tuple[int, int] | None = None
     sides: Sides | None = None
     held: Held = Held.REVERSED
     texts: tuple[str, ...] = ()
+    holding: Holding = Holding.NOTHING
+    keys: tuple[str, ...] = ()
     is_uneven: bool = False
 
 
@@ -139,6 +163,10 @@ class Answers:
     folders: Folders = field(init=False)
     turns: Turns = field(init=False)
     events: Events = field(init=False)
+    installed: Installed = field(init=False)
+    database: Database = field(init=False)
+    _is_before: bool = False
+    _set: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def __post_init__(self) -> None:
         self.clock = Clock(lambda place: self.is_odd(CLOCK, place), _place)
@@ -146,6 +174,8 @@ class Answers:
         self.host = Host(self.rank, self.is_odd, _place)
         self.folders = Folders(lambda place: self.is_odd(FOLDER, place), _asked_by_program)
         self.events = Events(self.is_other, _place)
+        self.installed = Installed(self.rank, self.is_odd, _place)
+        self.database = Database(self.rank, self.is_odd, _asked_by_program)
         self.turns = Turns(
             lambda at: self.is_other(TURN, at), lambda at: self.is_odd(TURN, at), _place
         )
@@ -154,7 +184,7 @@ class Answers:
             self.clock.moment, self.dice.throw = self.odd.moment, self.odd.throw
             sites, self.host.name = self.odd.sites, self.odd.name
             self.dice.is_asked = lambda place: sites is None or (DICE, place) in sites
-            self.host.named = self.odd.named
+            self.host.named = self.database.named = self.odd.named
             if self.odd.is_uneven:
                 self.clock.pace = 0.5 if self.rank in self.odd.ranks else 2.0
                 self.clock.is_paced = lambda place: sites is None or (CLOCK, place) in sites
@@ -166,7 +196,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT)
+        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -202,6 +232,13 @@ class Answers:
         if self.odd is not None and self.odd.follows and sys.gettrace() is None:
             self._ran = Ran(is_program)
 
+    def before(self, statements: Before) -> None:
+        """Ask again what modules asked when they were imported."""
+        self.variables.update(statements.imports.variables)
+        self._is_before = True
+        statements.ask()
+        self._is_before = False
+
     # --- answers -----------------------------------------------------------------------------
 
     def walk(self, found: list[Any], frame: FrameType | None) -> list[Any]:
@@ -221,7 +258,7 @@ class Answers:
         def is_there(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            return found if place is None or not self.is_other(FILE, place) else not found
+            return not found if place is not None and self.is_other(FILE, place) else found
 
         return is_there
 
@@ -251,12 +288,15 @@ class Answers:
         return state
 
     def _open(self, original: Any) -> Any:
-        given = self.dice.file_of_bytes, self.host.file
+        given = self.dice.file_of_bytes, self.host.file, self._content
         return opened(original, lambda at: self.is_other(OPENED, at), *given)
 
+    def _content(self) -> bytes:
+        return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
+
     def _process(self, original: Any) -> Any:
-        def number() -> int:
-            found: int = original()
+        def number(*args: int) -> int:
+            found: int = original(*args)
             place = _place(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or not self.is_odd(PROCESS, place):
                 return found
@@ -272,13 +312,28 @@ class Answers:
 
     def _variable(self, original: Any) -> Any:
         def variable(environment: Any, name: Any) -> Any:
-            if isinstance(name, str) and name not in self.variables:
+            is_own = isinstance(name, str) and _OWN_VARIABLES.fullmatch(name) is not None
+            if is_own or (isinstance(name, str) and name not in self.variables):
                 place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
-                if place is not None and not _LAUNCHED.fullmatch(name):
+                if place is not None and is_own:
+                    return self._own_variable(original, environment, name, place)
+                if place is not None and not self._is_before and not _LAUNCHED.fullmatch(name):
                     self.variables[name] = place
             return original(environment, name)
 
         return variable
+
+    def _own_variable(self, original: Any, environment: Any, name: str, place: str) -> str:
+        """Return what a node sets for itself, unless the program has set it."""
+        kind = FACT if name.endswith("DEVICES") else HOST
+        is_odd = self.is_odd(kind, place)
+        known = self._set.get(name)
+        is_set = environment._data.get(os.fsencode(name)) != (  # noqa: SLF001 - not by the patched way
+            None if known is None else os.fsencode(known)
+        )
+        if not is_odd or is_set:
+            return str(original(environment, name))
+        return self.host.devices(known) if kind == FACT else self.host.called(known or "")
 
     def _hash(self, value: Any) -> int:
         found = _HASH(value)
@@ -286,28 +341,41 @@ class Answers:
         if hashes_alike(value) or frame.f_code.co_name == "__hash__":
             return found
         place = _place(frame)
-        return ~found if place is not None and self.is_odd(HASH, place) else found
+        if place is None or not self.is_odd(HASH, place):
+            return found
+        return ~found + self.rank.bit_count() % 2  # of three remainders each is another one twice
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
+        yield from self.looking()
+        yield from self.folders.changing()
+        yield from claims(self.is_other)
+        for owner in (builtins, io):
+            yield owner, "open", self._open
+        yield from self.host.telling()
+        yield from self.dice.questions()
+        yield from self.database.questions()
+        yield from self.turns.questions()
+        yield from self.events.questions()
+
+    def looking(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return those that change nothing, and can be asked any number of times."""
         yield from self.clock.questions()
         yield from self.folders.questions()
         for owner, names in zip((os.path, pathlib.Path), _FILES, strict=True):
             yield from ((owner, name, self._file) for name in names)
-        yield os, "access", self._file
+        for owner, name in _ASKING:
+            yield owner, name, self._file
         yield shutil, "disk_usage", self._disk
-        for owner in (builtins, io):
-            yield owner, "open", self._open
         for owner, name in _STATES:
             yield owner, name, self._state
         yield from self.host.questions()
         yield type(os.environ), "__getitem__", self._variable
         yield builtins, "hash", lambda _: self._hash
-        yield from ((os, name, self._process) for name in ("getpid", "getppid"))
+        yield from ((os, name, self._process) for name in _NUMBERS)
+        yield from ((threading, name, self._process) for name in ("get_ident", "get_native_id"))
         yield builtins, "id", lambda _: self._address
-        yield from self.dice.questions()
-        yield from self.turns.questions()
-        yield from self.events.questions()
+        yield from self.installed.questions()
 
 
 _HASH, _ID = hash, id
@@ -321,9 +389,31 @@ def assumed(answers: Answers) -> str:
     return said + more if named else ""
 
 
+def before_of(*roots: Any) -> Before:
+    """Read what modules asked when they were imported, of the modules that some objects get to.
+
+    Args:
+        roots: What the ranks will run.
+    """
+    answers = Answers(0)
+    originals = (getattr(owner, name, None) for owner, name, _ in answers.looking())
+    asking = {id(one): one for one in originals if callable(one)}
+    return Before(
+        roots,
+        lambda function: asking.get(id(function)) is function is not None,
+        [(owner, name) for owner, name, _ in answers.questions() if owner is not type(os.environ)],
+        lambda name: any(kind.fullmatch(name) for kind in (_LAUNCHED, _OWN_VARIABLES)),
+    )
+
+
 @contextmanager
-def own_answers(answers: Answers) -> Iterator[None]:
-    """Note what the program asks of its own machine and process, and answer the odd ranks."""
+def own_answers(answers: Answers, before: Before | None = None) -> Iterator[None]:
+    """Note what the program asks of its own machine and process, and answer the odd ranks.
+
+    Args:
+        answers: The questions of this rank.
+        before: What its modules asked when they were imported.
+    """
     is_library("/nobody's.py")  # learns where libraries lie, by questions that are patched below
     with ExitStack() as stack:
         answers.sees_sets = stack.enter_context(walked(answers.walk))
@@ -346,7 +436,8 @@ def own_answers(answers: Answers) -> Iterator[None]:
         for kind, name in ((dt.datetime, "now"), (dt.datetime, "utcnow"),
                            (dt.datetime, "today"), (dt.date, "today")):  # fmt: skip
             _put_into_type(stack, kind, name, answers.clock.day)
-        for method in answers.dice.tensors.methods():
+        own = ((io.TextIOWrapper, "isatty", answers.host.fact),)
+        for method in (*answers.dice.tensors.methods(), *answers.turns.methods(), *own):
             _put_into_type(stack, *method)
         for known in _programs():
             for name, value in list(known.items()):
@@ -356,6 +447,8 @@ def own_answers(answers: Answers) -> Iterator[None]:
         stack.enter_context(kept_dice())
         answers.dice.begin()
         answers.follow()
+        if before is not None:
+            answers.before(before)
         yield
 
 

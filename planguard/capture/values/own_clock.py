@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import time
+import timeit
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -99,16 +100,20 @@ class Clock:
             yield time, f"{name}_ns", partial(self._counted, unit=10**9)
         for name, at in _BROKEN_DOWN:
             yield time, name, partial(self._broken_down, at=at)
+        yield timeit, "default_timer", partial(self._counted, unit=1)
+        yield timeit, "timeit", partial(self._counted, unit=1)
         events = sys.modules.get("asyncio.base_events")
         if events is not None:
             yield events.BaseEventLoop, "time", self._loops
             yield events.BaseEventLoop, "call_at", self._called_at
 
     def _counted(self, original: Any, unit: int) -> Any:
-        def clock(*args: Any) -> Any:
+        def clock(*args: Any, **options: Any) -> Any:
             if not self.asked(sys._getframe(1)):  # noqa: SLF001 - the interpreter has no public way
-                return original(*args)
-            return original(*args) + (self.ahead if unit == 1 else int(self.ahead * unit))
+                return original(*args, **options)
+            return original(*args, **options) + (
+                self.ahead if unit == 1 else int(self.ahead * unit)
+            )
 
         return clock
 

@@ -21,6 +21,7 @@ import os
 import random
 import secrets
 import sys
+import tempfile
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from planguard.capture.values.twister import (
     set_state,
     words_of,
 )
-from planguard.sources import file_of
+from planguard.sources import file_of, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,9 +49,11 @@ _CHOSEN_SEEDS = 1 << 32
 """Seeds below are somebody's choice; torch's own are random numbers of 53 bits and more."""
 _SHORT = 4
 """Bytes up to which all of them are an end; of more it is the outer ones, as they may be a name."""
+_FREE = 3
+"""Letters of a temporary name that stay as they are: a name may be taken."""
 _NODE = 6
 """Bytes of the address of a network card, which ``uuid.getnode`` gives."""
-_RANDOM = file_of(random)
+_RANDOM, _TEMPORARY = file_of(random), file_of(tempfile)
 _RANDOM_BYTES = frozenset(file_of(one) for one in (random, secrets, uuid))
 """Files through which a program asks for random bytes."""
 
@@ -78,7 +81,7 @@ class Dice:
         self.is_odd = is_odd
         self.line = place
         self.throw = Throw.OTHER
-        self.named: str | int | None = None
+        self.named: object = None
         self.seeds: list[tuple[str, str]] = []
         self.seed_at: Callable[[str], bool | None] = lambda _: None
         self.is_asked: Callable[[str], bool] = lambda _: False
@@ -112,6 +115,7 @@ class Dice:
         yield secrets, "randbelow", self._below
         yield uuid, "uuid1", self._number
         yield uuid, "getnode", self._node
+        yield tempfile._RandomNameSequence, "__next__", self._name  # type: ignore[attr-defined]  # noqa: SLF001 - names of temporary files come from nowhere else
         yield numbers, "default_rng", self._generator
         yield numbers, "RandomState", self._state
         yield from self.tensors.questions()
@@ -139,8 +143,8 @@ class Dice:
             place = self.line(sys._getframe(1))  # noqa: SLF001 - same
             if place is None or self._end(place) is not Throw.NAMED:
                 return found
-            is_below = isinstance(self.named, int) and 0 <= self.named < bound
-            return int(self.named or 0) if is_below else found
+            named = self.named if isinstance(self.named, int) else -1
+            return named if 0 <= named < bound else found
 
         return randbelow
 
@@ -197,6 +201,22 @@ class Dice:
                 state.setstate((3, (*words_of(self.rank + 1, throw), 0), None))
 
         return seed
+
+    def _name(self, original: Any) -> Any:
+        letters = "0123456789_abcdefghijklmnopqrstuvwxyz"
+
+        def following(names: Any) -> str:
+            found: str = original(names)
+            frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - same
+            while frame is not None and _makes_files(frame.f_code.co_filename):
+                frame = frame.f_back
+            throw = self._end(None if frame is None else self.line(frame))
+            if throw not in BITS:
+                return found
+            letter = letters[(len(letters) - 1) * BITS[throw] // 0xFFFFFFFF]
+            return letter * (len(found) - _FREE) + found[-_FREE:]
+
+        return following
 
     def _generator(self, original: Any) -> Any:
         def default_rng(seed: Any = None) -> Any:
@@ -334,7 +354,11 @@ def own_seeds(
     return found
 
 
-def _named(named: str | int | None, name: str, args: tuple[Any, ...], found: Any) -> Any:
+def _makes_files(file: str) -> bool:
+    return file == _TEMPORARY or is_own(file)  # open is watched, too
+
+
+def _named(named: object, name: str, args: tuple[Any, ...], found: Any) -> Any:
     """Return what a test names, where a draw could give it; else what it gave."""
     if name == "choice" and args and isinstance(args[0], Sequence):
         return next((one for one in args[0] if one == named), found)
@@ -347,7 +371,7 @@ def _named(named: str | int | None, name: str, args: tuple[Any, ...], found: Any
     return found
 
 
-def _bytes_of(named: str | int | None, found: bytes) -> bytes:
+def _bytes_of(named: object, found: bytes) -> bytes:
     """Return random bytes that are a number, or end with it."""
     if not isinstance(named, int):
         return found

@@ -74,6 +74,9 @@ class Folders:
             yield glob, name, self._matched
         for name in ("glob", "rglob"):
             yield pathlib.Path, name, self._matched
+
+    def changing(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Return what changes folders, in the same way."""
         for owner, name in _REMOVING:
             yield owner, name, self._removed
 

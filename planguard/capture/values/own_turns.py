@@ -5,6 +5,9 @@ done first, waits for a time and goes on without, looks whether a thread is aliv
 answered otherwise finds the last one done first, a wait that is over, a thread that has ended
 or not yet. What waits is not kept waiting: what was said to be done is waited for when it is used.
 
+Threads that put what they find into one list, or one queue, have an order of each rank's own, too.
+On an odd rank the first threads of a line begin late, the first one last.
+
 Only what the main thread asks counts, which communicates; a thread that looks whether it is to end
 is told what is so.
 """
@@ -14,9 +17,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import multiprocessing.pool
+import multiprocessing.process
 import queue
 import sys
 import threading
+import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.own_files import is_caught_at
@@ -26,6 +32,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TURN = "who comes first, or what a wait ends with"
+_LATE, _LESS_LATE = 0.12, 0.04
+"""Seconds by which the first thread of a line begins late, and by how much less each next one."""
+_AT_MOST = 5.0
+"""Seconds that are waited for what a program would not have waited for."""
 
 
 class Turns:
@@ -38,6 +48,7 @@ class Turns:
         self._is_other = is_other
         self._is_odd = is_odd
         self._line = place
+        self._begun: Counter[str] = Counter()
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
@@ -51,10 +62,27 @@ class Turns:
         yield queue.Queue, "get", self._taken
         yield concurrent.futures.Future, "result", self._brought
         yield asyncio, "wait_for", self._limited
+        yield asyncio, "wait", self._awaited
+        yield asyncio, "timeout", self._timed
+        yield asyncio, "as_completed", self._in_turn
+        yield concurrent.futures, "wait", self._some
+        yield threading.Thread, "start", self._started
+        yield concurrent.futures.ThreadPoolExecutor, "submit", self._submitted
+        yield multiprocessing.process.BaseProcess, "is_alive", self._ended
+        yield threading.Condition, "wait", self._waited
+        yield threading.Semaphore, "acquire", self._acquired
+        yield queue.Queue, "empty", self._emptied
+        yield queue.Queue, "qsize", self._emptied
+
+    def methods(self) -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
+        """Return the methods of types written in C that ask, as ``questions`` does."""
+        yield type(threading.Lock()), "acquire", self._acquired
 
     def _place(self, frame: FrameType) -> str | None:
-        is_main = threading.current_thread() is threading.main_thread()
-        return self._line(frame) if is_main else None
+        place = self._line(frame)  # first: which thread this is may ask a lock itself
+        if place is None or threading.current_thread() is not threading.main_thread():
+            return None
+        return place
 
     def _asked(self, frame: FrameType) -> bool:
         place = self._place(frame)
@@ -141,3 +169,136 @@ class Turns:
             return await original(awaited, timeout, **options)
 
         return wait_for
+
+    # --- threads that begin late ---------------------------------------------------------------
+
+    def _late(self, frame: FrameType) -> float:
+        """Note that a thread begins; return by how many seconds it begins late."""
+        place = self._place(frame)
+        if place is None or not self._is_odd(place):
+            return 0.0
+        self._begun[place] += 1
+        return max(0.0, _LATE - _LESS_LATE * (self._begun[place] - 1))
+
+    def _started(self, original: Any) -> Any:
+        def start(thread: threading.Thread) -> None:
+            late = self._late(sys._getframe(1))  # noqa: SLF001 - same
+            if late:
+                thread.run = _later(thread.run, late)  # type: ignore[method-assign]  # of this thread alone
+            original(thread)
+
+        return start
+
+    def _submitted(self, original: Any) -> Any:
+        def submit(pool: Any, work: Any, /, *args: Any, **options: Any) -> Any:
+            late = self._late(sys._getframe(1))  # noqa: SLF001 - same
+            return original(pool, _later(work, late) if late else work, *args, **options)
+
+        return submit
+
+    # --- waits that end otherwise --------------------------------------------------------------
+
+    def _acquired(self, original: Any) -> Any:
+        def acquire(lock: Any, blocking: Any = True, timeout: Any = None) -> Any:  # noqa: FBT002 - as locks have it
+            given = () if timeout is None else (timeout,)
+            found = original(lock, blocking, *given)
+            is_limited = not blocking or (timeout is not None and timeout >= 0)
+            if not is_limited or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                return found
+            if found:
+                lock.release()
+                return False
+            return original(lock, True, 1.0)
+
+        return acquire
+
+    def _emptied(self, original: Any) -> Any:
+        is_size = original.__name__ == "qsize"
+
+        def nothing(one: Any) -> Any:
+            found = original(one)
+            # What is not there cannot be said to be: whoever takes it would wait for ever.
+            if (found > 0) != is_size or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                return found
+            return 0 if is_size else True
+
+        return nothing
+
+    def _some(self, original: Any) -> Any:
+        def wait(fs: Any, timeout: Any = None, return_when: str = _ALL) -> Any:
+            futures = list(fs)
+            _, rest = found = original(futures, timeout, return_when)
+            is_limited = timeout is not None or return_when != _ALL
+            if not is_limited or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                return found
+            return type(found)(*_others(futures, rest, lambda: original(futures, _AT_MOST)[0]))
+
+        return wait
+
+    def _awaited(self, original: Any) -> Any:
+        async def wait(fs: Any, **options: Any) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - same
+            futures = list(fs)
+            is_limited = (
+                options.get("timeout") is not None or options.get("return_when", _ALL) != _ALL
+            )
+            _, rest = found = await original(futures, **options)
+            if not is_limited or not self._asked(frame):
+                return found
+            ended = (await original(futures, timeout=_AT_MOST))[0] if rest else set()
+            return _others(futures, rest, lambda: ended)
+
+        return wait
+
+    def _timed(self, original: Any) -> Any:
+        def timeout(delay: float | None) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - same
+            is_over = delay is not None and is_caught_at(frame) and self._asked(frame)
+            return original(0 if is_over else delay)
+
+        return timeout
+
+    def _in_turn(self, original: Any) -> Any:
+        def as_completed(fs: Any, **options: Any) -> Any:
+            place = self._place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is None or not self._is_odd(place):
+                return original(fs, **options)
+            return _Backwards([asyncio.ensure_future(one) for one in fs])
+
+        return as_completed
+
+
+_ALL = "ALL_COMPLETED"
+
+
+def _others(futures: list[Any], rest: Any, ended: Callable[[], Any]) -> tuple[set[Any], set[Any]]:
+    """Return what is done and what is not where a wait for some of it ends otherwise."""
+    if not rest:
+        return set(), set(futures)  # the time was over
+    done = ended()
+    last = {one for one in futures[-1:] if one in done}
+    return (last, set(futures) - last) if last - (set(futures) - set(rest)) else (done, set())
+
+
+def _later(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    def begin(*args: Any, **options: Any) -> Any:
+        time.sleep(seconds)
+        return work(*args, **options)
+
+    return begin
+
+
+class _Backwards:
+    """What is awaited, from the last one on; to be walked with ``for`` or with ``async for``."""
+
+    def __init__(self, futures: list[Any]) -> None:
+        self._rest = futures
+
+    def __iter__(self) -> Iterator[Any]:
+        while self._rest:
+            yield self._rest.pop()
+
+    async def __aiter__(self) -> Any:
+        for one in self:
+            await asyncio.wait([one])
+            yield one

@@ -1,0 +1,316 @@
+"""What one node has and another one has not decides nothing unseen: packages, databases, locks.
+
+Each question is asked three times: its answer decides what is issued, which is undecided with the
+line, or unsafe where the ranks differ here already; it is agreed on first; it is only shown.
+"""
+
+# ruff: noqa: D103, PTH102, PTH107, PTH110, PTH114, PTH119, PTH123, SIM115, FURB192 - programs as people write them
+from __future__ import annotations
+
+import concurrent.futures
+import configparser
+import contextlib
+import fcntl
+import gc
+import getpass
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import pathlib
+import pickle
+import platform
+import queue
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+
+from planguard.verdict import Outcome
+
+torch = pytest.importorskip("torch")
+dist = pytest.importorskip("torch.distributed")
+
+from planguard.capture import precheck  # noqa: E402 - torch must be there
+
+pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(300)]
+
+ORDER = list({"text", "image", "audio", "video"})
+try:
+    import a_package_that_nobody_has  # noqa: F401 - whether it is there counts
+
+    HAS_PACKAGE = True
+except ImportError:
+    HAS_PACKAGE = False
+
+
+class Settings:
+    """What a class computes when its module is imported."""
+
+    modes = tuple({"text", "image", "audio", "video"})
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    """A folder of each test's own, with a file of settings and an empty database."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text('{"lr": 1}')
+    with contextlib.closing(sqlite3.connect("steps.db")) as database:
+        database.execute("create table done (name text, step int)")
+        database.commit()
+    monkeypatch.setenv("HOSTNAME", "node0")
+
+
+def decide(job):
+    """Play a job on two ranks and give its verdict."""
+    return precheck(2, model="gloo", on_unsafe="return", timeout=60.0).run(job)
+
+
+def imported():
+    try:
+        import colorsys as found
+    except ImportError:
+        found = None
+    return found is None
+
+
+def missing():
+    try:
+        from a_package_that_nobody_has import fused
+    except Exception:  # noqa: BLE001 - as programs have it
+        fused = None
+    return fused is not None
+
+
+def imported_by_name():
+    try:
+        importlib.import_module("a_package_that_nobody_has")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def version():
+    try:
+        return importlib.metadata.version("a-package-that-nobody-has") > ""
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def asked(query, *, one=True):
+    with contextlib.closing(sqlite3.connect("steps.db")) as database:
+        found = database.cursor().execute(query)
+        return found.fetchone() if one else [name for (name,) in found]
+
+
+def claimed(make):
+    try:
+        make()
+    except OSError:
+        return False
+    return True
+
+
+def locked():
+    with open("lock", "w") as file:
+        return not claimed(lambda: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+
+
+def state():
+    try:
+        with open("state.json") as file:
+            return json.load(file)["step"] > 0
+    except FileNotFoundError:
+        return False
+
+
+def number():
+    try:
+        return int(pathlib.Path("last.txt").read_text()) > 10
+    except FileNotFoundError:
+        return False
+
+
+def pickled():
+    try:
+        with open("state.pkl", "rb") as file:
+            return pickle.load(file)["epoch"] > 0  # noqa: S301 - a file of this test
+    except (FileNotFoundError, EOFError):
+        return False
+
+
+def checkpoint():
+    try:
+        return torch.load("last.pt")["iteration"] > 0
+    except FileNotFoundError:
+        return False
+
+
+def settings():
+    parser = configparser.ConfigParser()
+    return parser.read("job.ini") != []
+
+
+def written():
+    process = subprocess.Popen(["echo", "8"], stdout=subprocess.PIPE, text=True)
+    return int(process.communicate()[0]) > 8
+
+
+def piped():
+    with subprocess.Popen(["echo", "8"], stdout=subprocess.PIPE, text=True) as process:
+        return int(process.stdout.read()) > 8
+
+
+def first_of_two():
+    order = []
+    threads = [threading.Thread(target=order.append, args=(n,)) for n in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return order[0] == 1
+
+
+def first_in_a_queue():
+    found = queue.Queue()
+    for n in range(2):
+        threading.Thread(target=found.put, args=(n,)).start()
+    return found.get() == 1
+
+
+def first_of_a_pool():
+    order = []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for n in range(2):
+            pool.submit(order.append, n)
+    return order[0] == 1
+
+
+def late():
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return len(concurrent.futures.wait([pool.submit(int)], timeout=60).not_done) > 0
+
+
+def busy():
+    lock = threading.Lock()
+    return not lock.acquire(blocking=False)
+
+
+def alike():
+    one = os.path.exists("one.pt")
+    other = os.path.exists("other.pt")
+    return one != other
+
+
+ASKED = {
+    "two files that are alike": alike,
+    "find_spec": lambda: importlib.util.find_spec("colorsys") is None,
+    "find_spec of nothing": lambda: importlib.util.find_spec("a_package_of_nobody") is not None,
+    "import": imported,
+    "import of nothing": missing,
+    "import_module": imported_by_name,
+    "version": lambda: importlib.metadata.version("torch") < "1",
+    "version of nothing": version,
+    "which": lambda: shutil.which("a-compiler-that-nobody-has") is not None,
+    "imported before": lambda: HAS_PACKAGE,
+    "a list of a set": lambda: ORDER[0] == sorted(ORDER)[0],
+    "a class's tuple of a set": lambda: Settings.modes[0] == sorted(Settings.modes)[0],
+    "mkdtemp": lambda: os.path.basename(tempfile.mkdtemp())[3] < "1",
+    "NamedTemporaryFile": lambda: "zzz" in tempfile.NamedTemporaryFile().name,
+    "isatty": lambda: os.isatty(0),
+    "terminal": lambda: shutil.get_terminal_size().columns > 300,
+    "count": lambda: asked("select count(*) from done")[0] > 0,
+    "a row": lambda: asked("select step from done") is not None,
+    "rows": lambda: "resume" in asked("select name from done", one=False),
+    "get_count": lambda: gc.get_count()[0] > 10**6,
+    "threads": lambda: threading.active_count() > 300,
+    "device": lambda: torch.cuda.memory_reserved() > 10 * 2**30,
+    "release": lambda: platform.release().startswith("4."),
+    "user": lambda: getpass.getuser() == "trainer",
+    "address": lambda: socket.gethostbyname("localhost").startswith("10."),
+    "HOSTNAME": lambda: os.environ.get("HOSTNAME") == "node1",
+    "visible devices": lambda: len(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")) > 4,
+    "mkdir": lambda: not claimed(lambda: os.mkdir(f"lock-{os.environ['RANK']}-{os.getpid()}")),
+    "O_EXCL": lambda: not claimed(lambda: os.open(f"l-{os.getpid()}", os.O_CREAT | os.O_EXCL)),
+    "flock": locked,
+    "remove": lambda: claimed(lambda: os.remove("stale.pt")),
+    "copy": lambda: claimed(lambda: shutil.copy("a.pt", "b.pt")),
+    "islink": lambda: os.path.islink("latest"),
+    "json": state,
+    "a number": number,
+    "pickle": pickled,
+    "torch.load": checkpoint,
+    "configparser": settings,
+    "communicate": written,
+    "stdout": piped,
+    "wait of a process": lambda: subprocess.Popen(["true"]).wait() != 0,
+    "threads in turn": first_of_two,
+    "threads and a queue": first_in_a_queue,
+    "a pool in turn": first_of_a_pool,
+    "wait": late,
+    "acquire": busy,
+}
+
+
+def act(flag):
+    if flag:
+        dist.barrier()
+    dist.all_reduce(torch.ones(1))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_node_has_is_its_own(name):
+    """Undecided with the line; or unsafe where two ranks differ as they are."""
+    verdict = decide(lambda: act(ASKED[name]()))
+    said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
+    assert verdict.unsafe or (
+        verdict.outcome is Outcome.UNKNOWN
+        and any("test_own_nodes.py:" in one and "depends on" in one for one in said)
+    )
+
+
+TWINS = [
+    "find_spec", "import", "import of nothing", "imported before", "a list of a set", "mkdtemp",
+    "a row", "rows", "mkdir", "flock", "json", "pickle", "torch.load", "configparser",
+    "threads and a queue", "a pool in turn",
+]  # fmt: skip
+"""One of each kind whose other answers are few."""
+
+
+def agreed(name):
+    flag = [bool(ASKED[name]())]
+    dist.broadcast_object_list(flag, src=0)
+    act(flag[0])
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_what_is_agreed_on_is_right(name):
+    assert decide(lambda: agreed(name)).outcome is Outcome.SAFE
+
+
+def shown(name):
+    print(name, ASKED[name](), file=sys.stderr)
+    act(False)
+
+
+@pytest.mark.parametrize("name", TWINS[::4])
+def test_what_is_only_shown_is_right(name):
+    assert decide(lambda: shown(name)).outcome is Outcome.SAFE
+
+
+def ends_by_a_signal():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    print(os.path.exists("one.pt"), file=sys.stderr)
+    for _ in range(3):
+        dist.all_reduce(torch.ones(1))
+
+
+def test_what_ends_the_job_does_not_hide_what_else_is_asked():
+    assert decide(ends_by_a_signal).outcome is Outcome.SAFE
