@@ -18,6 +18,7 @@ import planguard
 from planguard.errors import OrderError
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
+from planguard.options import Deadline
 from planguard.plan.flatten import flatten
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.merge import EveryRankError, merge, write
@@ -92,7 +93,8 @@ def played(plan, *, apart):
     try:
         ranks = Ranks(plan, apart=apart)
         coordinated = [buffer for buffer in ranks.buffers if buffer.is_coordinated]
-        agreed = agreements(coordinated, ranks, ranks.members, find_model("gloo"))
+        found = agreements(coordinated, ranks, ranks.members, find_model("gloo"), Deadline())
+        agreed = found.ways[0]
         return ranks, [play(rank, rank.usual, agreed, ranks) for rank in ranks]
     except UndecidedError:
         return None
