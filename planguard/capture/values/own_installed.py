@@ -86,7 +86,9 @@ class Installed:
             if file and not is_program(file):
                 others[number(names)] = names  # held, so that no other one gets its number
                 return original(name, names, *rest, **options)
-            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            frame = sys._getframe().f_back  # noqa: SLF001 - the interpreter has no public way
+            if frame is None:  # threads of C++ import, too: those of rpc, where they unpickle
+                return original(name, names, *rest, **options)
             return self._brought(frame, name, lambda: original(name, names, *rest, **options))
 
         return stated
