@@ -15,6 +15,8 @@ import pytest
 torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
+import torch.distributed._functional_collectives as functional  # noqa: E402 - torch must be there
+
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 from planguard.capture.play.mailbox import LARGE_BYTES  # noqa: E402 - same
 from planguard.capture.values.other_values import Read, other_value  # noqa: E402 - same
@@ -477,6 +479,39 @@ def test_ranks_that_share_a_value_stay_together():
         step()
 
     assert decide(job, 4).safe
+
+
+def by_broadcast(count, group):
+    dist.broadcast(count, group=group, group_src=0)
+    return count
+
+
+def by_gather(count, group):
+    found = [torch.zeros_like(count) for _ in range(group.size())]
+    dist.all_gather(found, count, group=group)
+    return found[0]
+
+
+def by_functional(count, group):
+    return functional.broadcast(count, 0, group=group)
+
+
+@pytest.mark.parametrize("tell", [by_broadcast, by_gather, by_functional])
+@pytest.mark.parametrize("members", [[[0, 1], [2]], [[0], [1], [2]]], ids=["uneven", "alone"])
+def test_who_is_alone_in_its_group_has_told_nobody(tell, members):
+    """A count that a rank of a group of one broadcasts there stays its own, and may be another."""
+
+    def job():
+        groups = [dist.new_group(one) for one in members]
+        own = next(n for n, one in enumerate(members) if dist.get_rank() in one)
+        count = tell(torch.tensor([1 + own]), groups[own])
+        if count.item() > 100:
+            dist.barrier()
+        step()
+
+    verdict = decide(job, 3)
+    assert verdict.unknown
+    assert any("a value of a tensor" in one.message for one in verdict.approximations)
 
 
 def test_an_own_seed_decides():

@@ -224,10 +224,11 @@ def _exchanging(name: str) -> Any:
         self.calls += 1
         key = (self.key, self.calls, name)
         exchange: Exchange = read(self, *args, **options)
+        peers = len(self.members) - 1  # who is alone in its group tells nobody
         if exchange.sent is not None:
             self.mailbox.post(key, exchange.sent)
-            tell(exchange.sent if name not in REDUCING else (), is_sent=True)
-        tell((exchange.outputs or ()) if name in PARTING else (), is_sent=False)
+            tell(exchange.sent if name not in REDUCING and peers else (), is_sent=True)
+        tell((exchange.outputs or ()) if name in PARTING and peers else (), is_sent=False)
         work = record(self, *args, **options)
         if exchange.outputs is None:
             return work

@@ -75,7 +75,8 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
     collectives work on copies: what they are given is known to peers as well.
     """
     if namespace == "_c10d_functional":
-        if "reduce" not in name and "wait" not in name:
+        is_giving = not any(one in name for one in ("reduce", "wait", "wrap"))
+        if is_giving and _has_peers(args, kwargs):
             tell(tensors_in([args, kwargs]), is_sent=True)
         return
     for one in listed(found):
@@ -98,6 +99,19 @@ def hand_on(namespace: str, name: str, args: Any, kwargs: Any, found: Any) -> No
         numbers = list(_numbers([args, kwargs]))
         parts = [o or content_of(each) for o, each in zip(origins, given, strict=True)]
         storage.planguard_origin = zlib.crc32(repr((parts, numbers)).encode())
+
+
+def _has_peers(args: Any, kwargs: Any) -> bool:
+    """Tell whether a functional collective is of several ranks.
+
+    The group is the last that it is given by place, its name or itself (schemas of
+    ``_c10d_functional``, torch 2.13).
+    """
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    group = kwargs.get("group_name", args[-1] if args else "")
+    group = _resolve_process_group(group) if isinstance(group, str) else group
+    return bool(group.size() > 1)
 
 
 def _numbers(given: Any) -> Iterator[float]:

@@ -271,8 +271,10 @@ def _sides(values: Mapping[int, int | None], bit: int) -> tuple[frozenset[int], 
     is_alike = len(classes) < 2 and (is_every or all(v & COMMON for v in read.values()))
     # One that told its peer reads here what the peer reads elsewhere; those that read the same at
     # one place, all of them, were told by one of theirs.
-    is_told = any(v & TOLD for v in read.values())
-    is_known = is_told and not (is_every and all(len(ranks) > 1 for ranks in classes.values()))
+    told = {rank for rank, value in read.items() if value & TOLD}
+    is_known = bool(told) and (
+        not is_every or any(len(c) == 1 and c <= told for c in classes.values())
+    )
     if is_known or is_alike or (bit and len(classes) <= 1 << bit):
         return _NOBODY, _NOBODY
     parts: tuple[set[int], set[int]] = (set(), set())
