@@ -509,9 +509,7 @@ def test_who_is_alone_in_its_group_has_told_nobody(tell, members):
             dist.barrier()
         step()
 
-    verdict = decide(job, 3)
-    assert verdict.unknown
-    assert any("a value of a tensor" in one.message for one in verdict.approximations)
+    assert decide(job, 3).unknown
 
 
 def test_an_own_seed_decides():
