@@ -8,8 +8,12 @@ import time
 import pytest
 
 from planguard.capture.names import depends
-from planguard.capture.values.moments import constants, moments
+from planguard.capture.play.further import Further
+from planguard.capture.values.moments import constants, moments, names
+from planguard.capture.values.own_answers import PROCESS
 from planguard.capture.values.own_clock import Moment
+from planguard.capture.values.own_folders import FOLDER
+from planguard.capture.values.own_host import HOST
 
 FIRST, LAST = Moment((1, 1, 0, 0, 0)), Moment((12, 31, 23, 59, 59))
 
@@ -140,3 +144,41 @@ def test_the_nearest_tests_name_first(tmp_path):
     found = constants([str(file)], [f"{file}:{asked}"])
     assert found[0] == 42
     assert set(found) == {42, *range(100, 120)}
+
+
+MANY = [f"file_{at}" for at in range(30)]
+
+
+def test_a_name_that_decides_is_found_whatever_else_the_process_holds(tmp_path):
+    """Other loaded files name functions of it, so that more of its tests may depend."""
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text(
+        "\n".join(f"def of_{at}(x):\n    return x == '{name}'" for at, name in enumerate(MANY))
+        + "\ndef resume():\n    for name in listdir():\n        if name.startswith('epoch_'):\n"
+        "            save(name)\n"
+    )
+    other.write_text("\n".join(f"def save(y):\n    of_{at}(y)" for at in range(len(MANY))))
+    place = [f"{one}:{2 * len(MANY) + 2}"]
+    assert names([str(one)], place) == ["epoch_"]
+    found = names([str(one), str(other)], place)
+    assert {"epoch_", *MANY} == {*found}
+    of_folders = Further.of([(FOLDER, place[0])], [str(one), str(other)])
+    assert {"epoch_", *MANY} == {*of_folders.sought}
+    assert not of_folders.rest
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "values", "find"),
+    [(HOST, "host()", MANY, names), (PROCESS, "getpid()", [*range(30)], constants)],
+)
+def test_more_values_than_are_played_are_told(tmp_path, kind, asked, values, find):
+    """Each is a play of its own; what is not played is no proof."""
+    file = tmp_path / "program.py"
+    file.write_text(f"x = {asked}\n" + "\n".join(f"if x == {one!r}: save()" for one in values))
+    place = f"{file}:1"
+    assert find([str(file)], [place]) == values
+    more = Further.of([(kind, place)], [str(file)])
+    assert more.rest == [repr(one) for one in values[6:]]
+    file.with_name("few.py").write_text(f"x = {asked}\nif x == {values[0]!r}: save()")
+    few = str(file.with_name("few.py"))
+    assert not Further.of([(kind, f"{few}:1")], [few]).rest

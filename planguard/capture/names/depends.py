@@ -316,6 +316,7 @@ class Program:
                 named = getattr(one, "id", getattr(one, "attr", ""))
                 self.called.add(named)
                 functions += self.functions.get(named, [])
+                functions += [self.scopes[one]] if isinstance(one, ast.Lambda) else []
         for scope in functions:
             self._hand_on(call, scope, depending, receiver)
         if not self._called(call):  # buffers are written: recv(x), all_reduce(x)

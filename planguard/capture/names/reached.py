@@ -47,10 +47,6 @@ def tests_on(
 ) -> tuple[list[Test], dict[str, str]]:
     """Return the tests that may depend on what calls at some lines return, and where it may go.
 
-    A file is read once something in those read before may reach it: it names a global, an
-    attribute or a function that depends, or one in which an exception may begin that depends; or it
-    defines what is called with a value that depends.
-
     Args:
         sources: Text by file.
         places: Where those calls stand, ``file:line``.
@@ -58,6 +54,22 @@ def tests_on(
 
     Returns:
         The tests that may depend, and the files that were read with their texts.
+    """
+    program = follow(sources, places)
+    found = [one for one in program.tests() if one.depends]
+    return found + (program.sizes() if are_sizes else []), program.texts
+
+
+def follow(sources: Mapping[str, str], places: Iterable[str]) -> Asked:
+    """Follow what calls at some lines return into the files that it may reach.
+
+    A file is read once something in those read before may reach it: it names a global, an
+    attribute or a function that depends, or one in which an exception may begin that depends; or it
+    defines what is called with a value that depends.
+
+    Args:
+        sources: Text by file.
+        places: Where those calls stand, ``file:line``.
     """
     asked: dict[str, set[int]] = defaultdict(set)
     for place in places:
@@ -70,19 +82,18 @@ def tests_on(
         if file not in read
     }
     while True:
-        program = _Asked(read, asked)
-        tests = program.tests()
+        program = Asked(read, asked)
+        program.follow()
         named, defined, is_any = program.reach()
         more = [f for f, (w, d) in left.items() if is_any or w & named or d & defined]
         if not more:
-            found = [one for one in tests if one.depends]
-            return found + (program.sizes() if are_sizes else []), read
+            return program
         for file in more:
             del left[file]
             read[file] = sources[file]
 
 
-class _Asked(Program):
+class Asked(Program):
     """Files in which the results of some calls depend, and nothing else."""
 
     def __init__(self, sources: Mapping[str, str], asked: Mapping[str, set[int]]) -> None:

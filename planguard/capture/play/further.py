@@ -88,7 +88,7 @@ class Further:
         shown = moments(files, clocks) if clocks else []
         rest: list[Any] = []  # what tests name beyond
         called = _near(names(files, hosts), rest) if hosts else []
-        sought = _near(names(files, folders), rest) if folders else []
+        sought = names(files, folders) if folders else []  # one play has all of them
         nobody = frozenset[int]()
         answers = [Odd(nobody, one) for one in _parts(sites)]
         answers += [Odd(nobody, at(CLOCK), is_uneven=True)] if clocks else []

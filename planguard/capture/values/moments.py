@@ -8,12 +8,11 @@ and at those that its tests name (``hour == 3``). A host is called what the test
 from __future__ import annotations
 
 import ast
-import contextlib
 import linecache
 import re
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.reached import tests_on
+from planguard.capture.names.reached import follow
 from planguard.capture.names.source import tree_of
 from planguard.capture.values.own_clock import Moment
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from planguard.capture.names.depends import Test
+    from planguard.capture.names.reached import Asked
 
 _PARTS = frozenset({
     "year", "month", "day", "hour", "minute", "second", "microsecond", "weekday", "isoweekday",
@@ -51,7 +51,8 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
         files: The program's.
         places: Lines that ask for the time, ``file:line``.
     """
-    tests, trees = _asked(files, places)
+    tests, program = _asked(files, places)
+    trees = program.files
     if not tests or not any(_takes_apart(node) for one in trees.values() for node in ast.walk(one)):
         return []
     numbers: dict[int, None] = {}
@@ -80,11 +81,11 @@ def constants(
         places: Lines that ask, ``file:line``.
         are_fractions: Numbers that are not whole count, too.
     """
-    tests, trees = _asked(files, places)
+    tests, program = _asked(files, places)
     lines = {(one.file, one.line) for one in tests}
     found: dict[Any, None] = {}
     kinds = int | float | str if are_fractions else int | str
-    for file, tree in trees.items():
+    for file, tree in program.files.items():
         known = _named_constants(tree)
         for node in _by_nearness(tree, file, places):
             if (file, getattr(node, "lineno", 0)) not in lines:
@@ -170,29 +171,31 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
         files: The program's.
         places: Lines that ask for the name, ``file:line``.
     """
-    tests, trees = _asked(files, places)
+    tests, program = _asked(files, places)
     lines = {(one.file, one.line) for one in tests}
+    known = _named_texts(program.files.values())
     found: dict[str, None] = {}
-    for file, tree in trees.items():
+    others: dict[str, None] = {}
+    for file, tree in program.files.items():
         for node in _by_nearness(tree, file, places):
             if not isinstance(node, ast.Compare | ast.Call):
                 continue
             # Of a call the result may be tested anywhere: its name says that it compares.
-            if (file, node.lineno) in lines or _is_part_of_text(node):
-                inside = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
-                found.update(dict.fromkeys(one for one in inside if isinstance(one, str) and one))
-    return list(found)
+            is_comparing = _is_part_of_text(node)
+            if (file, node.lineno) in lines or (is_comparing and _is_given(node, program)):
+                found.update(dict.fromkeys(_texts(node, known)))
+            elif is_comparing:
+                others.update(dict.fromkeys(_texts(node, {})))
+    # Which files a process has loaded decides what else compares: what depends comes first.
+    more = [one for one in others if one not in found]
+    return [*found, *more[: max(0, MOST_NAMED - len(found))]]
 
 
-def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], dict[str, ast.Module]]:
+def _asked(files: Iterable[str], places: Sequence[str]) -> tuple[list[Test], Asked]:
     """Return the tests that what is asked at some places may decide, and the files it may reach."""
     texts = {file: "".join(linecache.getlines(file)) for file in dict.fromkeys(files)}
-    tests, read = tests_on(texts, places, are_sizes=False)
-    trees = {}
-    for file, text in read.items():
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-            trees[file] = ast.parse(text)
-    return tests, trees
+    program = follow(texts, places)
+    return [one for one in program.tests() if one.depends], program
 
 
 def _by_nearness(tree: ast.Module, file: str, places: Sequence[str]) -> list[Any]:
@@ -212,8 +215,39 @@ def _by_nearness(tree: ast.Module, file: str, places: Sequence[str]) -> list[Any
 
 
 def _is_part_of_text(node: ast.AST) -> bool:
-    call = node.func if isinstance(node, ast.Call) else None
-    return isinstance(call, ast.Attribute) and call.attr in _COMPARING
+    """Tell whether a call compares a text, or hands on what does: ``map(pattern.match, found)``."""
+    named = [node.func, *node.args] if isinstance(node, ast.Call) else []
+    return any(isinstance(one, ast.Attribute) and one.attr in _COMPARING for one in named)
+
+
+def _is_given(call: ast.AST, program: Asked) -> bool:
+    """Tell whether something that depends is given to a call, or has the method."""
+    return any(program.depends(one) for one in ast.iter_child_nodes(call))
+
+
+def _texts(node: ast.AST, known: Mapping[str, list[str]]) -> Iterator[str]:
+    """Return the texts that stand in a node, and those that its names are given somewhere."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value:
+            yield one.value
+        elif isinstance(one, ast.Name | ast.Attribute):
+            yield from known.get(getattr(one, "id", getattr(one, "attr", "")), ())
+
+
+def _named_texts(trees: Iterable[ast.Module]) -> dict[str, list[str]]:
+    """Return the texts that names are given, alone, in a row or as a pattern: ``END = ".pt"``."""
+    found: dict[str, list[str]] = {}
+    for node in (one for tree in trees for one in ast.walk(tree)):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        value = node.value
+        if isinstance(value, ast.Call) and not _is_part_of_text(value):
+            continue
+        if isinstance(value, ast.Constant | ast.Tuple | ast.List | ast.Set | ast.Call):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                name = getattr(target, "id", getattr(target, "attr", ""))
+                found.setdefault(name, []).extend(_texts(value, {}))
+    return found
 
 
 def _moment(fields: Sequence[int], weekday: int | None) -> Moment:
