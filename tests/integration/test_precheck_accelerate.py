@@ -90,7 +90,7 @@ def test_a_slip_is_told_with_its_line_and_its_mend_is_safe(tmp_path, name):
     """Exit 1 and the line that decides with --bug; exit 0 without."""
     package, text, options, decides = SLIPS[name]
     if importlib.util.find_spec(package) is None:
-        pytest.skip(f"needs {package}")
+        pytest.skip(f"needs {package}")  # test-all brings accelerate, and no larger trainer
     script = tmp_path / "train.py"
     script.write_text(text)
     line = next(at for at, one in enumerate(text.splitlines(), 1) if decides in one)

@@ -62,7 +62,7 @@ def test_an_example_is_told_broken_and_safe_mended(name):
     """Exit 1 and the line that decides with --bug; exit 0 without."""
     package = NEEDS.get(name)
     if package is not None and importlib.util.find_spec(package) is None:
-        pytest.skip(f"needs {package}")
+        pytest.skip(f"needs {package}")  # test-all brings accelerate, and no larger trainer
     lines = (FOLDER / f"{name}.py").read_text().splitlines()
     number = next(at for at, line in enumerate(lines, 1) if DECIDED[name] in line)
     code, broken = told(name, "--bug")
