@@ -28,11 +28,26 @@ def test_without_cuda_a_device_is_the_cpu(monkeypatch):
         assert torch.cuda.current_device() == 3
         made = [
             torch.ones(2, device="cuda:1"), torch.ones(2, device=3), torch.ones(2).cuda(3),
+            torch.ones(2, device=torch.device("cuda", 1)), torch.ones(2).to(torch.device(1)),
+            torch.ones(2, device=torch.device(type="cuda", index=2)),
             torch.ones(2).to(3), torch.ones(2).to("cuda"), torch.nn.Linear(2, 2).to(3).weight,
         ]  # fmt: skip
         assert {one.device.type for one in made} == {"cpu"}
     assert torch.cuda.device_count() == 0
     assert _get_current_function_mode() is None
+
+
+def test_what_is_loaded_to_cuda_lies_on_the_cpu_without_cuda(tmp_path):
+    """A snapshot that a second start reads, as torch's tutorials do; behind the block it fails."""
+    file = tmp_path / "snapshot.pt"
+    torch.save({"w": torch.arange(3.0)}, file)
+    with devices_for_ranks():
+        for place in ("cuda:0", torch.device("cuda", 1), "cpu", None, {"cpu": "cuda:0"}):
+            loaded = torch.load(file, map_location=place)
+            assert loaded["w"].device.type == "cpu"
+            assert loaded["w"].tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(RuntimeError, match="CUDA"):
+        torch.load(file, map_location="cuda:0")
 
 
 def test_a_scaler_for_cuda_scales_without_cuda():
@@ -63,6 +78,9 @@ def test_ranks_share_devices_where_there_are_fewer(monkeypatch):
             torch.cuda.set_device(device)
         assert chosen == [1, 0, 1]
         assert torch.cuda.device_count() == 4
+        made = (torch.device("cuda", 3), torch.device("cuda:2"), torch.device(1))
+        assert [one.index for one in made] == [1, 0, 1]
+        assert torch.device("cpu").type == "cpu"
         mode = _get_current_function_mode()
         seen = mode.__torch_function__(
             lambda *args, **named: (args, named), (), ("cuda:3", torch.device("cuda:2"), "cuda", 3),

@@ -85,6 +85,8 @@ def _on_cpu(stack: ExitStack) -> None:
     _set(stack, torch.nn.Module, "cuda", lambda module, *_: module)
     ddp = torch.nn.parallel.DistributedDataParallel
     _set(stack, ddp, "__init__", _without_devices(ddp.__init__))
+    loading = torch.serialization
+    _set(stack, loading, "default_restore_location", _restoring(loading.default_restore_location))
     scaler = torch.amp.GradScaler
     _set(stack, scaler, "__init__", _scaling(scaler.__init__))
     stack.enter_context(_mode_class()(_to_cpu, torch.device("cpu"), {torch.Tensor.cuda}))
@@ -99,6 +101,15 @@ def _to_cpu(device: Any) -> Any:
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         return torch.device("cpu")
     return device
+
+
+def _restoring(original: Any) -> Any:
+    """Let what ``torch.load`` brings to a CUDA device stay where it is (torch 2.13.0)."""
+
+    def default_restore_location(storage: Any, location: Any) -> Any:
+        return original(storage, str(_to_cpu(location)))
+
+    return default_restore_location
 
 
 def _scaling(original: Any) -> Any:
@@ -178,6 +189,10 @@ def _mode_class() -> Any:
         ) -> Any:
             if func in self.moving:
                 return args[0]
+            if func is torch.device:  # of a name, of a number, or of a kind and a number
+                if len(args) == 1 and type(args[0]) is int:
+                    return self.numbered(args[0])
+                return self.placed(func(*args, **(kwargs or {})))
             args = tuple(self.placed(one) for one in args)
             kwargs = {name: self.placed(one) for name, one in (kwargs or {}).items()}
             if func in by_number:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.elsewhere import CALL_BACK
 from planguard.capture.play.mailbox import STUCK, Keys, Mailbox, Take, Wanted
-from planguard.capture.play.processes import refuse_cuda
+from planguard.capture.play.processes import ended, refuse_cuda
 from planguard.capture.play.room_store import Clock, answer_store
 from planguard.errors import UsageError
 
@@ -37,6 +37,8 @@ _PATIENCE = 3.0
 """Seconds of silence after which a rank with several threads is stuck, if all ranks wait."""
 _GRACE = 5.0
 """Seconds in which a rank that was called back must have left what it waits in."""
+_MOMENT = 1.0
+"""Seconds that a rank has to end once nobody listens to it any more."""
 _SLICE = 0.25
 """Seconds that the room listens at a time; silence is counted in these. A machine that stands still
 for a while, or does not run this process, has not been silent all that time: nobody could speak."""
@@ -327,17 +329,4 @@ def perform(task: Callable[[], bytes], mailbox: Mailbox) -> NoReturn:
 def _stop(one: _Played) -> int | None:
     """Hang up, give the process a moment to end by itself, then kill it; return its exit code."""
     one.pipe.close()
-    if one.pid is None:
-        return None
-    for pause in (0.0, *[0.001] * 5, *[0.02] * 50):
-        time.sleep(pause)
-        try:
-            pid, status = os.waitpid(one.pid, os.WNOHANG)
-        except ChildProcessError:
-            return None
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        os.kill(one.pid, signal.SIGKILL)
-        os.waitpid(one.pid, 0)
-    return None
+    return None if one.pid is None else ended(one.pid, _MOMENT)

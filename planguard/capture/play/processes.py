@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+import select
+import signal
 import sys
 import time
 import traceback
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
@@ -150,6 +154,44 @@ def _stop(entry: _Running) -> None:
     if entry.process.is_alive():
         entry.process.kill()
         entry.process.join(5)
+
+
+def ended(pid: int, patience: float) -> int | None:
+    """Wait for a child that is about to end, kill it where it does not; return its exit code.
+
+    Args:
+        pid: The child.
+        patience: Seconds in which it may end by itself.
+
+    Returns:
+        Its exit code, negative for a signal; None if it was killed here or had been waited for.
+    """
+    end = time.monotonic() + patience
+    with suppress(ChildProcessError):
+        while not (found := os.waitpid(pid, os.WNOHANG))[0]:
+            if (left := end - time.monotonic()) <= 0:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return None
+            _await_end(pid, left)
+        return os.waitstatus_to_exitcode(found[1])
+    return None
+
+
+def _await_end(pid: int, patience: float) -> None:
+    """Return once a child has ended, or some time before; at the latest when patience is over."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # no Linux, or one before 5.3
+        time.sleep(min(patience, 0.002))
+        return
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.poll(math.ceil(patience * 1000))
+    finally:
+        os.close(handle)
 
 
 def refuse_cuda() -> None:

@@ -17,8 +17,6 @@ import contextlib
 import multiprocessing
 import os
 import pickle
-import signal
-import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +25,7 @@ from planguard.capture.play.imports import learn
 from planguard.capture.play.mailbox import Mailbox
 from planguard.capture.play.mailroom import Standing
 from planguard.capture.play.odd_data import with_odd_plays
-from planguard.capture.play.processes import refuse_cuda
+from planguard.capture.play.processes import ended, refuse_cuda
 from planguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +35,9 @@ if TYPE_CHECKING:
     from planguard.capture.play.ranks import Play
     from planguard.capture.values.own_answers import Odd
     from planguard.verdict import Verdict
+
+_MOMENT = 1.0
+"""Seconds that the room has to end once nobody asks it any more."""
 
 
 @dataclass
@@ -88,15 +89,7 @@ class Stage:
         self.mailbox.close()
         self.answers.close()
         room, self.room = self.room, 0
-        for _ in range(100):
-            with contextlib.suppress(ChildProcessError):
-                if not os.waitpid(room, os.WNOHANG)[0]:
-                    time.sleep(0.01)
-                    continue
-            return
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(room, signal.SIGKILL)
-            os.waitpid(room, 0)
+        ended(room, _MOMENT)
 
 
 def open_stage(play: Play, rank: int, decide: Callable[[Play], Verdict]) -> Stage:
