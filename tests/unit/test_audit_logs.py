@@ -182,6 +182,37 @@ def test_before_the_group_was_printed_nothing_is_certain(tmp_path):
     assert verdict.findings[0].ranks == (2,)
 
 
+def unnumbered(rank, op="ALLREDUCE"):
+    """The line of torch 1.8 to 1.12: no number, no size, no group."""
+    return (
+        f"[E ProcessGroupNCCL.cpp:566] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(OpType={op}, Timeout(ms)=1800000) ran for 180271{rank} milliseconds before "
+        "timing out."
+    )
+
+
+def test_a_call_without_its_number_is_where_its_rank_stood(tmp_path):
+    """Which calls meet is not known: where others wait in another one is a hint, as of a stack."""
+    verdict = audit(
+        tmp_path, [unnumbered(r, "BROADCAST" if r == 2 else "ALLREDUCE") for r in range(4)]
+    )
+    assert verdict.unknown
+    (found,) = [f for f in verdict.findings if f.code == "PG211"]
+    assert (found.ranks, found.severity) == ((2,), "warning")
+    assert "rank 2 waits in broadcast" in found.message
+    assert "evidence: weak; what 4 ranks printed, without rounds and groups" in str(found.notes)
+
+
+def test_ranks_in_calls_without_numbers_wait_for_who_printed_nothing(tmp_path):
+    """Three of four ranks timed out in one kind of call: the hint names the fourth."""
+    rows = [unnumbered(rank) for rank in (0, 1, 3)]
+    verdict = audit(tmp_path, [*rows, rows[0][:-120]])  # the last line is cut in the call's name
+    assert errors(verdict) == []
+    assert verdict.findings[0].message == (
+        "ranks [0-1,3] wait in all_reduce; nothing is known of rank 2"
+    )
+
+
 def test_who_prints_nothing_is_a_hint(tmp_path):
     """Before torch 2.2 a rank without a pending call prints nothing: PG501 and PG911."""
     lines = [caught(rank, 11, version=OLD) for rank in (0, 1, 3)]

@@ -92,7 +92,7 @@ def assemble(
         part.rank: part
         for kind in ("stderr", "stacks")
         for part in parts
-        if part.kind == kind and (part.stack or part.crash)
+        if part.kind == kind and (part.stack or part.crash or part.inside)
     }
     # What a log says of others counts beside a better recording of its own rank.
     logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.names import element_type, operation, program_frames
-from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.part import SILENT, Part, PartGroup
 from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
@@ -58,6 +58,14 @@ _GOES_ON = re.compile(
 )
 """How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
+_BARE = ("ALLREDUCE_COALESCED", "REDUCE")
+"""What torch prints of a call without tensors in place of its name: a description of length 2, and
+of length 3 since it holds the number of the call (2.0)."""
+BARE = (
+    "torch prints no more of the call of rank {} than that it has no tensor: it is taken for a "
+    "barrier"
+)
+REPORT = "the desync report"
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
 ALIKE = f"{UNSAID_GROUP}: it is taken for that in which others made the same call"
@@ -87,6 +95,7 @@ class Voice:
         late: Places that it says failed to come to a monitored barrier.
         fingerprint: Its own side of a mismatch that DETAIL mode saw: place, round, call.
         other: The other side, where it can be trusted.
+        unsure: What had to be assumed to read the other side so, or "".
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
         memory: The first line that says that memory ran out, outside of any traceback.
     """
@@ -96,6 +105,7 @@ class Voice:
     late: set[int] = field(default_factory=set)
     fingerprint: Side | None = None
     other: Side | None = None
+    unsure: str = ""
     enforced: tuple[int, int] | None = None
     memory: str = ""
 
@@ -147,10 +157,12 @@ def _other_side(voice: Voice, speaker: Part) -> list[Part]:
     fields = {name: getattr(call, name) for name in call.__struct_fields__}
     seen = Observed(Call(**{**fields, "group": "world"}), number, Progress.ISSUED)
     part = Part("stderr", speaker.file, rank=place, track=Track.of([seen]))
-    part.backend = speaker.backend
+    part.backend, part.doubt = speaker.backend, voice.unsure
     if voice.fingerprint is not None and place > voice.fingerprint[0]:
         # Members stand in ascending order: below a place that is its rank, all places are.
-        part.doubt = "the rank that DETAIL mode names may be a place in a smaller group"
+        part.doubt = (
+            part.doubt or "the rank that DETAIL mode names may be a place in a smaller group"
+        )
     return [part]
 
 
@@ -194,21 +206,33 @@ def _mark(voice: Voice, text: str) -> None:
         side = _FINGERPRINT.search(text)
         if side is not None:
             voice.fingerprint = _side(side["place"], side["own"])
-            voice.other = _trusted(side, voice.fingerprint)
+            voice.other, voice.unsure = _trusted(side, voice.fingerprint)
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
 
-def _trusted(side: re.Match[str], own: Side) -> Side | None:
-    """Return the other side of a mismatch; None where its fingerprint may be garbage.
+def _trusted(said: re.Match[str], own: Side) -> tuple[Side | None, str]:
+    """Return the other side of a mismatch as far as its text is its own, and what is doubtful.
 
-    Fingerprints of one kind of call are of one length, so that both are read as they were sent.
+    Before the descriptions of calls torch compares their lengths, and where these differ it prints
+    the length as if it were a description: ``OpType(length)``, number 0, no tensor
+    (``verify`` and ``verify_tensors`` of ``ProcessGroupWrapper.cpp``). A side with a tensor or a
+    number is therefore real; torch 2.0 prints nobody's tensors but the speaker's
+    (pytorch/pytorch#100207). Sides of other numbers do not say which of their calls meet.
     """
-    if side["theirs"] is None:
-        return None
-    other = _side(side["other"], side["theirs"])
-    is_alike = (own[1], own[2].op) == (other[1], other[2].op)
-    return other if is_alike and None not in (own[2].shape, other[2].shape) else None
+    if said["theirs"] is None:
+        return None, ""
+    other = _side(said["other"], said["theirs"])
+    number = _PRINT_SEQ.search(said["theirs"])
+    has_tensors, is_bare = own[2].shape is not None, other[2].shape is None
+    if not is_bare or (number is not None and int(number[1])):
+        is_real = own[1] == other[1] and (has_tensors or is_bare)
+        return (other if is_real else None), ""
+    # Number 0 of a speaker whose own is 0 may be that of torch 2.0, and its operation real.
+    is_length = has_tensors and (number is None or own[1] > 1)
+    if is_length and _PRINT_OP.findall(said["theirs"]) == [_BARE[number is not None]]:
+        return (int(said["other"]), own[1], Call("barrier")), BARE.format(said["other"])
+    return None, ""
 
 
 def _side(place: str, own: str) -> Side:
@@ -233,7 +257,14 @@ def _side(place: str, own: str) -> Side:
 
 def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Part | None:
     words = voice.words
-    said = words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced
+    said = (
+        words.spoke
+        or words.unnumbered
+        or voice.traces
+        or voice.late
+        or voice.fingerprint
+        or voice.enforced
+    )
     if not (said or voice.memory):
         return None
     part = Part("stderr", file, rank=rank)
@@ -241,6 +272,8 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:
         part.rank = words.places["world"]
+    if words.unnumbered and part.inside is None and not len(part.track):
+        _unnumbered(part, words)
     if voice.fingerprint is not None:
         _from_detail(part, voice.fingerprint)
     if voice.late:
@@ -293,6 +326,18 @@ def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
     part.track = Track.of(observed)
 
 
+def _unnumbered(part: Part, words: Words) -> None:
+    """Take a call that timed out of which no number is said: where its rank stood, as of a stack.
+
+    The first one is the oldest: the watchdog looks at calls in their order.
+    """
+    place, op = next(iter(words.unnumbered.items()))
+    part.inside = op
+    if part.rank is None:
+        part.rank = place
+        part.doubt = ASSUMED
+
+
 def _from_traces(part: Part, voice: Voice) -> None:
     """Take where the first traceback ends, and whether its error is the rank's own."""
     if not voice.traces:
@@ -336,26 +381,47 @@ def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
     part.inside = None
 
 
+def _latest(words: Words) -> tuple[int, str, set[int], set[int]]:
+    """Return the last call of a desync report, who started it, and who of the members did not."""
+    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
+    began = [
+        (one, op) for one, seq, op, state in words.snapshot if (seq, state) == (number, "started")
+    ]
+    here = {one for one, _ in began}
+    op = began[0][1] if began else ""
+    return number, op, here, ({one for one, *_ in words.snapshot} | words.never) - here
+
+
 def _of_places(words: Words, speaker: Part) -> None:
     """Take a report on a group other than the default one: who came to its last call, by places."""
-    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
+    number, op, here, late = _latest(words)
     groups = {group for (_, seq), group in words.failed.items() if seq == number}
     if len(groups) != 1:
         return
-    group = groups.pop()
-    here = {place for place, seq, _, state in words.snapshot if (seq, state) == (number, "started")}
-    late = {place for place, *_ in words.snapshot} - here
-    op = next(op for _, seq, op, state in words.snapshot if (seq, state) == (number, "started"))
-    what = f"{op} #{number} of group {group}"
     one = Absence(
-        what,
+        f"{op} #{number} of group {groups.pop()}",
         tuple(sorted(late)),
         tuple(sorted(here)),
-        "the desync report",
+        REPORT,
         are_places=True,
         all_came=not late,
     )
     speaker.absences = (*speaker.absences, one)
+
+
+def _who_never_came(words: Words, speaker: Part) -> list[Part]:
+    """Return the ranks of which a report on the default group says that they made no call in it.
+
+    It does not know of any call of theirs, also where the rank died or does not write reports: it
+    is a word about others.
+    """
+    number, op, here, _ = _latest(words)
+    if not words.never or not here:
+        return []
+    late, came = tuple(sorted(words.never)), tuple(sorted(here))
+    one = Absence(f"{op} #{number}", late, came, REPORT)
+    speaker.absences = (*speaker.absences, one)
+    return [Part(SILENT, speaker.file, rank=rank) for rank in late]
 
 
 def _snapshot(words: Words, speaker: Part) -> list[Part]:
@@ -378,4 +444,4 @@ def _snapshot(words: Words, speaker: Part) -> list[Part]:
         part = Part("stderr", speaker.file, rank=rank, track=Track.of([one]), backend="nccl")
         part.doubt = "" if words.places else ASSUMED
         parts.append(part)
-    return parts
+    return parts + _who_never_came(words, speaker)
