@@ -11,8 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.names import element_type, operation, program_frames
-from planguard.audit.readers.part import SILENT, Part, PartGroup
+from planguard.audit.readers.desync import reported
+from planguard.audit.readers.detail import mismatch
+from planguard.audit.readers.names import program_frames
+from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
@@ -21,6 +23,7 @@ from planguard.words import name_ranks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planguard.audit.readers.detail import Side
     from planguard.audit.readers.text_log import Line, Log
     from planguard.verdict import Source
 
@@ -37,15 +40,6 @@ ABANDONED = re.compile(
     r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat"
 )
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
-_FINGERPRINT = re.compile(
-    r"Rank (?P<place>\d{1,7}) is running collective: CollectiveFingerPrint\((?P<own>.*?)\)?, "
-    r"but Rank (?P<other>\d{1,7}) is running collective(?:: CollectiveFingerPrint\("
-    r"(?P<theirs>.*?)\)\.?(?:Collectives differ|$))?"
-)
-_PRINT_SEQ = re.compile(r"SequenceNumber=(\d{1,15})")
-_PRINT_OP = re.compile(r"OpType=(\w{1,40})")
-_PRINT_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
-_PRINT_TYPE = re.compile(r"TensorDtypes=(\w+)")
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
 _MEMORY = re.compile(
@@ -58,14 +52,6 @@ _GOES_ON = re.compile(
 )
 """How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
-_BARE = ("ALLREDUCE_COALESCED", "REDUCE")
-"""What torch prints of a call without tensors in place of its name: a description of length 2, and
-of length 3 since it holds the number of the call (2.0)."""
-BARE = (
-    "torch prints no more of the call of rank {} than that it has no tensor: it is taken for a "
-    "barrier"
-)
-REPORT = "the desync report"
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
 ALIKE = f"{UNSAID_GROUP}: it is taken for that in which others made the same call"
@@ -79,8 +65,6 @@ class Trace:
     error: str = ""
 
 
-Side = tuple[int, int, Call]
-"""One side of a mismatch: place, round and call."""
 Known = dict[tuple[int, Call], set[str]]
 """The groups in which speakers say that a call of a number failed."""
 
@@ -134,7 +118,7 @@ def read_stderr(log: Log, file: str) -> list[Part]:
             if is_place and "world" not in voice.words.places:
                 part.doubt = part.doubt or ASSUMED
             parts.append(part)
-            parts += _snapshot(voice.words, part)
+            parts += reported(voice.words, part)
             parts += _other_side(voice, part)
     return parts
 
@@ -203,56 +187,11 @@ def _mark(voice: Voice, text: str) -> None:
     if "Barrier" in text and (late := _LATE.search(text)) is not None:
         voice.late |= {int(n) for n in re.findall(r"\d{1,7}", late["who"])}
     if "FingerPrint" in text and voice.fingerprint is None:
-        side = _FINGERPRINT.search(text)
-        if side is not None:
-            voice.fingerprint = _side(side["place"], side["own"])
-            voice.other, voice.unsure = _trusted(side, voice.fingerprint)
+        said = mismatch(text)
+        if said is not None:
+            voice.fingerprint, voice.other, voice.unsure = said
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
-
-
-def _trusted(said: re.Match[str], own: Side) -> tuple[Side | None, str]:
-    """Return the other side of a mismatch as far as its text is its own, and what is doubtful.
-
-    Before the descriptions of calls torch compares their lengths, and where these differ it prints
-    the length as if it were a description: ``OpType(length)``, number 0, no tensor
-    (``verify`` and ``verify_tensors`` of ``ProcessGroupWrapper.cpp``). A side with a tensor or a
-    number is therefore real; torch 2.0 prints nobody's tensors but the speaker's
-    (pytorch/pytorch#100207). Sides of other numbers do not say which of their calls meet.
-    """
-    if said["theirs"] is None:
-        return None, ""
-    other = _side(said["other"], said["theirs"])
-    number = _PRINT_SEQ.search(said["theirs"])
-    has_tensors, is_bare = own[2].shape is not None, other[2].shape is None
-    if not is_bare or (number is not None and int(number[1])):
-        is_real = own[1] == other[1] and (has_tensors or is_bare)
-        return (other if is_real else None), ""
-    # Number 0 of a speaker whose own is 0 may be that of torch 2.0, and its operation real.
-    is_length = has_tensors and (number is None or own[1] > 1)
-    if is_length and _PRINT_OP.findall(said["theirs"]) == [_BARE[number is not None]]:
-        return (int(said["other"]), own[1], Call("barrier")), BARE.format(said["other"])
-    return None, ""
-
-
-def _side(place: str, own: str) -> Side:
-    """Return one side of a mismatch."""
-    seq, op = _PRINT_SEQ.search(own), _PRINT_OP.search(own)
-    shape, dtype = _PRINT_SHAPE.search(own), _PRINT_TYPE.search(own)
-    sizes = tuple(map(int, re.findall(r"\d{1,15}", shape[1]))) if shape is not None else None
-    name = operation(op[1].lower()) if op is not None else "?"
-    count: int | None = None
-    if sizes is not None and len(sizes) <= 64:
-        count = 1
-        for size in sizes:
-            count *= size
-    call = Call(
-        name,
-        count=count if count is not None and count < 1 << 62 else None,
-        dtype=element_type(dtype[1]) if dtype is not None else None,
-        shape=sizes,
-    )
-    return int(place), int(seq[1]) + 1 if seq is not None else 1, call
 
 
 def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Part | None:
@@ -367,7 +306,7 @@ def _site(part: Part, stack: tuple[Source, ...]) -> None:
             part.track.calls[place] = Call(**{**fields, "stack": stack})
 
 
-def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
+def _from_detail(part: Part, side: Side) -> None:
     place, number, call = side
     group = "world"
     if part.rank is not None and part.rank != place:
@@ -379,69 +318,3 @@ def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
     own = Call(**{**fields, "group": group, "stack": part.stack})
     part.track = Track.of([*part.track, Observed(own, number, Progress.ISSUED)])
     part.inside = None
-
-
-def _latest(words: Words) -> tuple[int, str, set[int], set[int]]:
-    """Return the last call of a desync report, who started it, and who of the members did not."""
-    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
-    began = [
-        (one, op) for one, seq, op, state in words.snapshot if (seq, state) == (number, "started")
-    ]
-    here = {one for one, _ in began}
-    op = began[0][1] if began else ""
-    return number, op, here, ({one for one, *_ in words.snapshot} | words.never) - here
-
-
-def _of_places(words: Words, speaker: Part) -> None:
-    """Take a report on a group other than the default one: who came to its last call, by places."""
-    number, op, here, late = _latest(words)
-    groups = {group for (_, seq), group in words.failed.items() if seq == number}
-    if len(groups) != 1:
-        return
-    one = Absence(
-        f"{op} #{number} of group {groups.pop()}",
-        tuple(sorted(late)),
-        tuple(sorted(here)),
-        REPORT,
-        are_places=True,
-        all_came=not late,
-    )
-    speaker.absences = (*speaker.absences, one)
-
-
-def _who_never_came(words: Words, speaker: Part) -> list[Part]:
-    """Return the ranks of which a report on the default group says that they made no call in it.
-
-    It does not know of any call of theirs, also where the rank died or does not write reports: it
-    is a word about others.
-    """
-    number, op, here, _ = _latest(words)
-    if not words.never or not here:
-        return []
-    late, came = tuple(sorted(words.never)), tuple(sorted(here))
-    one = Absence(f"{op} #{number}", late, came, REPORT)
-    speaker.absences = (*speaker.absences, one)
-    return [Part(SILENT, speaker.file, rank=rank) for rank in late]
-
-
-def _snapshot(words: Words, speaker: Part) -> list[Part]:
-    """Return what a desync report says of the other members of its group.
-
-    In the default group they are ranks; in another one, that the speaker names beside the report,
-    they are places, and what is said of them is a word about others.
-    """
-    if not words.snapshot:
-        return []
-    if set(words.places) - {"world"}:
-        _of_places(words, speaker)
-        return []
-    last: dict[int, tuple[int, Observed]] = {}
-    for rank, number, op, state in words.snapshot:
-        progress = Progress.COMPLETED if state == "finished" else Progress.ISSUED
-        last[rank] = number, Observed(Call(op, "world"), number, progress)
-    parts = []
-    for rank, (_, one) in last.items():
-        part = Part("stderr", speaker.file, rank=rank, track=Track.of([one]), backend="nccl")
-        part.doubt = "" if words.places else ASSUMED
-        parts.append(part)
-    return parts + _who_never_came(words, speaker)
