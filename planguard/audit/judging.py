@@ -41,7 +41,7 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
 
     Raises:
         PlanError: More ranks than any job has.
-        UsageError: No recording, or two of one rank.
+        UsageError: No recording.
     """
     started = time.perf_counter()
     told = told_apart(parts, options.plan, options.world_size)

@@ -7,13 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.audit.joining.choice import choose
 from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import resolve
 from planguard.audit.joining.runs import last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
-    PRIORITY,
     SILENT,
     UNREAD,
     UNSAID,
@@ -24,7 +24,7 @@ from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
-from planguard.words import clean, plural
+from planguard.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def assemble(
         prefix: What stands in front of the rank in file names.
 
     Raises:
-        UsageError: A rank is recorded twice in one format, or no file says a rank.
+        UsageError: No file says a rank.
         PlanError: More ranks than any job has, or nothing could be read.
     """
     parts, notes_of_attempts = _last_attempt(parts)
@@ -79,9 +79,10 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     parts, remarks = resolve(parts, prefix)
     parts = join_inits(parts)
-    parts, of_runs = last_run(parts)
+    parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
-    chosen = _choose(parts)
+    chosen, of_choice, said = choose(parts)
+    remarks += [*told, *said]
     for rank, part in chosen.items():
         if UNSAID in part.groups:
             _rename(part, UNSAID, f"{UNSAID}{rank}")
@@ -117,6 +118,7 @@ def assemble(
                 *gaps(recording, chosen),
                 *against(parts, chosen),
                 *of_runs,
+                *of_choice,
                 *unread_files(unread),
             ),
         },
@@ -140,31 +142,6 @@ def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
         "audit those"
     )
     return kept, [said]
-
-
-def _choose(parts: Sequence[Part]) -> dict[int, Part]:
-    """Return the part that tells most of every rank; a stack alone is one."""
-    chosen: dict[int, Part] = {}
-    for part in parts:
-        if part.rank is None or part.kind in (SILENT, UNREAD):
-            continue
-        known = chosen.get(part.rank)
-        if known is None or _order(part) < _order(known):
-            chosen[part.rank] = part
-        elif _order(part) == _order(known):
-            raise UsageError(
-                f"two dumps of rank {part.rank}: {clean(known.file)} and {clean(part.file)}",
-                hint="audit one incident at a time; --prefix chooses the files of a folder",
-            )
-    if not chosen:
-        raise UsageError("no recording among the files", hint="one dump per rank")
-    return chosen
-
-
-def _order(part: Part) -> tuple[int, bool]:
-    """Return what makes a part preferred: its kind, then whether it knows call sites."""
-    has_stacks = any(call.stack for call in part.track.calls)
-    return PRIORITY.index(part.kind), not has_stacks
 
 
 def _world(

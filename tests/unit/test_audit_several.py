@@ -1,0 +1,98 @@
+"""Several recordings of one rank: two moments, two runs, two copies; nothing is refused for it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from audit_dumps import START, entry, write
+
+import planguard as pg
+
+SECOND = 1_000_000_000
+
+
+def calls(count, *, late=0, is_open=True, first=1):
+    """All reductions of a rank, one each second; the last one is open or not."""
+    rows = [entry(number=n - 1, seq=n) for n in range(first, count + 1)]
+    for one in rows:
+        one["time_created_ns"] = START + one["record_id"] * SECOND + late
+    if is_open:
+        rows[-1]["state"] = "started"
+    return rows
+
+
+def folder(path, rows, *, at=None):
+    """The dumps of all ranks in a folder of their own, written long behind their last call."""
+    path.mkdir()
+    for rank, own in enumerate(rows):
+        write(path, rank, own, world=len(rows))
+        if at is not None:
+            os.utime(path / f"rank_{rank}", ns=(START + at * SECOND,) * 2)
+
+
+def notes(verdict):
+    """What is told beside the findings."""
+    return " ".join(one.message for one in verdict.approximations)
+
+
+def errors(verdict):
+    """Codes and ranks of what is certain."""
+    return [(f.code, f.ranks) for f in verdict.errors]
+
+
+def test_of_two_moments_of_one_run_the_later_is_used(tmp_path):
+    """The same calls have the same times in both: rank 2 is behind at the later moment."""
+    folder(tmp_path / "first", [calls(20), calls(20), calls(20)])
+    folder(tmp_path / "then", [calls(41), calls(41), calls(40, is_open=False)])
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == [("PG007", (2,))]
+    assert "of ranks [0-2] several dumps of one run are there: the latest" in notes(verdict)
+    assert f"{tmp_path}/then/rank_0, not {tmp_path}/first/rank_0" in notes(verdict)
+
+
+def test_a_copy_is_no_second_dump(tmp_path):
+    """The same dumps in two folders say what they say in one."""
+    rows = [calls(41), calls(41), calls(40, is_open=False)]
+    for name in ("incident", "copy"):
+        folder(tmp_path / name, rows)
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == [("PG007", (2,))]
+    assert "one dump is there several times" in notes(verdict)
+
+
+@pytest.mark.parametrize("rounds", [2, 20])
+def test_of_two_runs_the_last_is_used(rounds, tmp_path):
+    """The numbers begin anew an hour later, and the ranks of both are all there: rank 2 is behind
+    in the last run, which is certain once the runs are told apart.
+    """
+    folder(tmp_path / "a", [calls(30), calls(30, is_open=False), calls(30)])
+    late = [calls(rounds + 1, late=3600 * SECOND)] * 2
+    folder(tmp_path / "b", [*late, calls(rounds, late=3600 * SECOND, is_open=False)])
+    verdict = pg.audit(tmp_path)
+    assert [(f.code, f.ranks) for f in verdict.findings if f.code == "PG007"] == [("PG007", (2,))]
+    assert errors(verdict) == [("PG007", (2,))]
+    assert not [f for f in verdict.findings if f.code == "PG911"]
+
+
+def test_where_nothing_shows_one_run_nothing_is_certain(tmp_path):
+    """Without times the later file is used, and what follows is a hint."""
+    for name, late in (("a", 20), ("b", 30)):
+        rows = [calls(late), calls(late), calls(late - 1, is_open=False)]
+        for one in (call for own in rows for call in own):
+            one["time_created_ns"] = 0
+        folder(tmp_path / name, rows, at=late)
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == []
+    (found,) = [f for f in verdict.findings if f.code == "PG007"]
+    assert "#30" in found.message
+    assert "nothing shows that they are of one run" in str(found.notes)
+
+
+def test_one_rank_of_several_moments_does_not_stop_the_others(tmp_path):
+    """Rank 0 has two dumps, rank 1 one: at the later moment of rank 0 both are in #20."""
+    folder(tmp_path / "a", [calls(10, is_open=False), calls(20)])
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b", 0, calls(20))
+    verdict = pg.audit(tmp_path)
+    assert [f.code for f in verdict.findings][:1] == ["PG502"]
