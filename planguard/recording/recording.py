@@ -28,7 +28,7 @@ class Gap:
     Attributes:
         kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
             ``unknown-size``, ``lost-end``, ``moment``, ``doubt``, ``partial``,
-            ``unread``.
+            ``timed-out``, ``unread``.
         message: One sentence.
         code: Finding code: PG911, PG912, PG914 or PG904.
         ranks: Ranks it concerns.

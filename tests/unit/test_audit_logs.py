@@ -182,6 +182,37 @@ def test_before_the_group_was_printed_nothing_is_certain(tmp_path):
     assert verdict.findings[0].ranks == (2,)
 
 
+FINISHED = (
+    "INFO 2026-11-19 11:05:02,120 api.py:879] [default] worker group successfully finished. "
+    "Waiting 300 seconds for other agents to finish."
+)
+
+
+def test_where_the_last_start_came_to_its_end_that_is_said_first(tmp_path):
+    """The first one hung: that is told of it, and the job is not said to be stuck."""
+    verdict = audit(tmp_path, [*behind(), RESTART, "epoch 1 of 3", FINISHED])
+    assert verdict.unknown
+    assert errors(verdict) == []
+    assert verdict.findings[0].ranks == (2,)
+    assert verdict.findings[0].message.startswith(
+        "the last start of the job came to its end; start 1 of 2: rank 2 never reached"
+    )
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_starts_in_the_folders_of_torchrun_are_told_apart(is_last, tmp_path):
+    """Rank 1 is behind in the last start; or that tells nothing, and rank 2 was in the first."""
+    for attempt, rows in enumerate((behind(late=2), behind(late=1) if is_last else [])):
+        for rank in range(4):
+            path = tmp_path / f"job_x/attempt_{attempt}/{rank}/stderr.log"
+            path.parent.mkdir(parents=True)
+            own = [row for row in rows if row.startswith(f"[rank{rank}]")]
+            path.write_text("\n".join([*own, "epoch 1"]) + "\n")
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == [("PG007", (1 if is_last else 2,))]
+    assert verdict.errors[0].message.startswith("the last start of the job tells of no") != is_last
+
+
 def unnumbered(rank, op="ALLREDUCE"):
     """The line of torch 1.8 to 1.12: no number, no size, no group."""
     return (

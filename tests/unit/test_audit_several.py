@@ -96,3 +96,27 @@ def test_one_rank_of_several_moments_does_not_stop_the_others(tmp_path):
     write(tmp_path / "b", 0, calls(20))
     verdict = pg.audit(tmp_path)
     assert [f.code for f in verdict.findings][:1] == ["PG502"]
+
+
+@pytest.mark.parametrize("pause", [0, 40])
+def test_a_job_that_runs_is_in_some_call_too(pause, tmp_path):
+    """All are in #41, made a second before the dumps were written; or 30 s, where the job once took
+    40 s between two calls.
+    """
+    rows = calls(41)
+    for one in rows[20:]:
+        one["time_created_ns"] += pause * SECOND
+    folder(tmp_path / "dumps", [rows] * 4, at=40 + pause + (30 if pause else 1))
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert [f.code for f in verdict.findings] == ["PG904"]
+    assert "nothing here shows a hang" in " ".join(verdict.reasons)
+
+
+@pytest.mark.parametrize(("at", "said"), [(640, "medium; by the times"), (10**8, "weak; the rec")])
+def test_where_all_have_come_the_times_of_files_say_how_long_they_wait(at, said, tmp_path):
+    """Ten minutes behind the call they show that it stands; three years behind they are copies'."""
+    folder(tmp_path / "dumps", [calls(41)] * 4, at=at)
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == []
+    assert f"evidence: {said}" in str(verdict.findings[0].notes)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.choice import choose
-from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
+from planguard.audit.joining.gaps import against, gaps, left_out, of_starts, unread_files
 from planguard.audit.joining.inits import join_inits
-from planguard.audit.joining.ranks import resolve
+from planguard.audit.joining.ranks import last_start, resolve
 from planguard.audit.joining.runs import last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
@@ -44,6 +44,7 @@ class Assembled:
         arguments: Arguments of the call that a rank's stack stands in.
         versions: Recorder and library versions by rank.
         remarks: What is worth telling and limits nothing.
+        start: Which start of the job was audited, where a later one says nothing of its calls.
     """
 
     recording: Recording
@@ -51,6 +52,7 @@ class Assembled:
     arguments: dict[int, dict[str, int]] = field(default_factory=dict)
     versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    start: str = ""
 
 
 def assemble(
@@ -77,7 +79,7 @@ def assemble(
     if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
-    parts, remarks = resolve(parts, prefix)
+    parts, remarks = resolve(last_start(parts), prefix)
     parts = join_inits(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
@@ -119,6 +121,7 @@ def assemble(
                 *against(parts, chosen),
                 *of_runs,
                 *of_choice,
+                *of_starts(parts),
                 *unread_files(unread),
             ),
         },
@@ -127,7 +130,8 @@ def assemble(
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     remarks += [remark for part in parts for remark in part.remarks]
     remarks += left_out(unread)
-    return Assembled(recording, chosen, arguments, versions, remarks)
+    start = next((part.start for part in chosen.values() if part.start), "")
+    return Assembled(recording, chosen, arguments, versions, remarks, start)
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import PARTIAL, SILENT, UNREAD, Part
+from planguard.audit.readers.part import NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
@@ -154,6 +154,23 @@ def _of_torchrun(paths: Sequence[Path]) -> dict[Path, int]:
         return {}
     last = max((int(said["attempt"]) for said in found.values()), default=0)
     return {path: int(m["rank"]) for path, m in found.items() if int(m["attempt"]) == last}
+
+
+def last_start(parts: Sequence[Part]) -> list[Part]:
+    """Leave out what torchrun's ``--log-dir`` holds of starts before the last that tells of calls.
+
+    Behind that one may be others, which told of no failure.
+    """
+    numbers = {id(p): int(m["attempt"]) for p in parts if (m := _LOG_DIR.search(p.file))}
+    tell = [numbers[id(p)] for p in parts if id(p) in numbers and p.kind not in (SILENT, UNREAD)]
+    last, told = max(numbers.values(), default=0), max(tell, default=0)
+    if not last or not tell:
+        return list(parts)
+    kept = [part for part in parts if numbers.get(id(part), told) == told]
+    for part in kept if told < last else ():
+        if id(part) in numbers:
+            part.start = NO_FAILURE.format(told + 1, last + 1)
+    return kept
 
 
 def _grid(pairs: list[tuple[int, int]]) -> list[int]:

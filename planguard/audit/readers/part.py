@@ -33,12 +33,17 @@ DOUBT = "doubt"
 """Kind of the gap of a reading that had to assume whose words it reads: nothing is certain then."""
 MOMENT = "moment"
 """Kind of the gap of recordings of different moments, maybe: who did not come may have come."""
+TIMED_OUT = "timed-out"
+"""Kind of the gap of ranks whose logs tell of calls that failed, beside other recordings."""
 STATES = "states"
 """What a recorder lacks that writes down that calls were issued, and never how far they came."""
 SILENT = "silent"
 """Kind of a part that says that a rank exists, and nothing of it."""
 UNREAD = "unread"
 """Kind of a part of a file that could not be read."""
+NO_FAILURE = "the last start of the job tells of no failure; start {} of {}"
+CAME_TO_END = "the last start of the job came to its end; start {} of {}"
+"""What is said first where an earlier start of a job is audited, and which one that is."""
 PLAN = "plan"
 """Kind of a part of a plan: no evidence, but what the evidence is compared with."""
 UNSAID = "?"
@@ -117,6 +122,8 @@ class Part:
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
         error: Why a file could not be read, of a part of kind ``UNREAD``.
         begins: How a file begins that could not be read or was not understood.
+        start: Which start of the job it is of, where later ones say nothing of their calls.
+        is_over: A later start of the job came to its end, by the word of its launcher.
         remarks: What is worth telling and limits nothing.
         written_ns: When its file was written, by its file system.
     """
@@ -146,5 +153,7 @@ class Part:
     oversized: tuple[int, int] | None = None
     error: PlanError | None = None
     begins: str = ""
+    start: str = ""
+    is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     written_ns: int | None = None
