@@ -120,3 +120,70 @@ def test_where_all_have_come_the_times_of_files_say_how_long_they_wait(at, said,
     verdict = pg.audit(tmp_path)
     assert errors(verdict) == []
     assert f"evidence: {said}" in str(verdict.findings[0].notes)
+
+
+def spy(pid, *inner, line=30):
+    """The stack of a process that steps at a line of the program."""
+    frames = [f"    {name} (torch/distributed/distributed_c10d.py:3252)" for name in inner]
+    head = [f"Process {pid}: python train.py", "", f'Thread {pid} (idle): "MainThread"', *frames]
+    return "\n".join([*head, f"    step (train.py:{line})", "    <module> (train.py:160)", "", ""])
+
+
+def stacks(tmp_path, *moments):
+    """Stacks of four ranks at several moments: of each rank its calls and its line."""
+    for number, moment in enumerate(moments):
+        (tmp_path / f"moment_{number}").mkdir()
+        for rank, (inner, line) in enumerate(moment):
+            path = tmp_path / f"moment_{number}" / f"rank_{rank}.txt"
+            path.write_text(spy(800 + rank, *inner, line=line))
+    return pg.audit(tmp_path)
+
+
+WAIT = (("all_reduce",), 30)
+
+
+def test_the_same_stacks_twice_say_what_they_say_once(tmp_path):
+    """Rank 2 is in no communication, by four stacks and not by eight."""
+    moment = [WAIT, WAIT, ((), 70), WAIT]
+    verdict = stacks(tmp_path, moment, moment)
+    found = verdict.findings[0]
+    assert (found.code, found.ranks, found.severity) == ("PG007", (2,), "warning")
+    assert "weak; 4 stacks of one moment" in str(found.notes)
+
+
+def test_who_moved_between_two_stacks_is_not_stuck(tmp_path):
+    """All are in a call at both moments, and in another one: nothing hangs."""
+    verdict = stacks(tmp_path, [WAIT] * 4, [(("all_reduce",), 31)] * 4)
+    assert [f.code for f in verdict.findings] == ["PG904"]
+    assert "ranks [0-3] moved between two stacks, and did not hang then" in " ".join(
+        verdict.reasons
+    )
+
+
+def test_one_rank_that_moves_is_told_beside_those_that_stand(tmp_path):
+    """Rank 2 went on from one call to the next: it is not said to stand in another call."""
+    verdict = stacks(tmp_path, [WAIT] * 4, [WAIT, WAIT, (("barrier",), 31), WAIT])
+    found = verdict.findings[0]
+    assert (found.code, found.severity) == ("PG502", "warning")
+    assert "rank 2 moving between two stacks" in found.message
+
+
+def test_two_moments_in_one_file_are_told_apart(tmp_path):
+    """The same processes, one moment behind the other."""
+    text = "".join(spy(800 + r, "all_reduce", line=line) for line in (30, 31) for r in range(4))
+    (tmp_path / "all.txt").write_text(text)
+    verdict = pg.audit(tmp_path)
+    assert [f.code for f in verdict.findings] == ["PG904"]
+    assert "moved between two stacks" in " ".join(verdict.reasons)
+
+
+def test_a_process_that_loads_data_is_no_other_moment_of_its_rank(tmp_path):
+    """Two processes of a rank are two: it did not move."""
+    for rank in range(4):
+        (tmp_path / f"rank_{rank}.txt").write_text(spy(800 + rank, "all_reduce"))
+        (tmp_path / f"workers_of_rank_{rank}.txt").write_text(spy(900 + rank, line=99))
+    verdict = pg.audit(tmp_path)
+    assert "moved" not in " ".join(verdict.reasons)
+    assert verdict.findings[0].message == (
+        "where the ranks stood: ranks [0-3] wait in all_reduce at train.py:30"
+    )

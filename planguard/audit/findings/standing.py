@@ -207,7 +207,9 @@ def _strength(scene: Scene, one: Absence) -> str:
 
 def roll_call(scene: Scene) -> Iterator[Finding]:
     """Yield where ranks stand by their stacks, and who stands elsewhere than the others."""
-    calls, hosts, unclear = _places(scene)
+    calls, hosts, unclear, moving = _places(scene)
+    if moved := [rank for rank, one in scene.recording.ranks.items() if one.has_moved]:
+        scene.open.append(f"{name_ranks(moved)} moved between two stacks, and did not hang then")
     if not calls:
         if hosts or unclear:
             scene.open.append("no rank's stack stands in a communication")
@@ -226,7 +228,7 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
             subkind="missing",
         )
         return
-    if len(calls) > 1 and not hosts:
+    if len(calls) > 1 and not hosts and not moving:
         odd = _odd(calls, len(callers))
         if odd:
             yield _hint(
@@ -237,7 +239,7 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
                 odd,
             )
             return
-    if missing and len(calls) == 1 and not hosts and not unclear:
+    if missing and len(calls) == 1 and not (hosts or unclear or moving):
         yield _hint(
             scene,
             "PG501",
@@ -247,8 +249,9 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
         return
     rest = f"; {name_ranks(hosts)} in no communication{_stood(scene, hosts)}" if hosts else ""
     rest += f"; {name_ranks(unclear)} possibly in one" if unclear else ""
+    rest += f"; {name_ranks(moving)} moving between two stacks" if moving else ""
     where = f"where the ranks stood: {told}{rest}"
-    yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear))
+    yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear, *moving))
 
 
 def _open(scene: Scene, callers: Sequence[int]) -> str:
@@ -277,20 +280,26 @@ def _stood(scene: Scene, ranks: list[int]) -> str:
     return f", at {clean(here.file.rpartition('/')[2])}:{here.line}{function}"
 
 
-def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int]]:
-    """Return the ranks in each call, those in none, and those of which that is not clear."""
+def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int], list[int]]:
+    """Return the ranks in each call, in none, of which that is not clear, and those on the move.
+
+    Who is in a call, and was elsewhere by an earlier stack, does not stand in it.
+    """
     calls: dict[Place, list[int]] = defaultdict(list)
     hosts: list[int] = []
     unclear: list[int] = []
+    moving: list[int] = []
     for rank, record in scene.recording.ranks.items():
-        if record.inside in UNCLEAR:
+        if record.has_moved and record.inside is not None:
+            moving.append(rank)
+        elif record.inside in UNCLEAR:
             unclear.append(rank)
         elif record.inside is not None:
             calls[record.inside, record.stack[0] if record.stack else None].append(rank)
         elif record.stack and not record.crash:
             hosts.append(rank)
     ordered = dict(sorted(calls.items(), key=lambda item: (-len(item[1]), item[1])))
-    return ordered, hosts, unclear
+    return ordered, hosts, unclear, moving
 
 
 def _odd(calls: dict[Place, list[int]], count: int) -> list[int]:

@@ -371,5 +371,6 @@ def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
         kind=part.kind,
         absences=log.absences,
         oversized=log.oversized,
+        has_moved=stack is not None and stack.has_moved,
         written_ns=part.written_ns,
     )

@@ -225,8 +225,7 @@ def _merge(first: Part, other: Part) -> None:
             if key not in rows or _tells(one) > _tells(rows[key]):
                 rows[key] = one
         first.track = Track.of(rows[key] for key in sorted(rows, key=_by_round))
-    if not first.stack:
-        first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
+    _merge_stacks(first, other)
     first.doubt = "" if is_repeated else first.doubt or other.doubt
     first.crash = first.crash or other.crash
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
@@ -236,6 +235,22 @@ def _merge(first: Part, other: Part) -> None:
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]
     first.remarks += [note for note in other.remarks if note not in first.remarks]
+
+
+def _merge_stacks(first: Part, other: Part) -> None:
+    """Take the later of two stacks of one process, which has moved where they differ.
+
+    Of two processes of a rank the first one counts: others load its data, as a rule.
+    """
+    is_one = first.process is not None and first.process == other.process
+    if first.stack and other.stack and is_one and first.file != other.file:
+        first.has_moved |= other.has_moved or not first.stands_as(other)
+        if (other.written_ns or 0) < (first.written_ns or 0):
+            return
+    elif first.stack:
+        return
+    first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
+    first.process = other.process
 
 
 def _by_round(key: tuple[str | None, int]) -> tuple[str, int]:

@@ -111,6 +111,8 @@ class Part:
         library: Version of the communication library.
         stack: Python stack, of a stack file.
         inside: Name of the communication call that the stack stands in.
+        process: What tells the process of a stack from others, where something does.
+        has_moved: Another stack of the process shows it elsewhere: it is not stuck.
         arguments: Values of the call's arguments, where the stack file shows locals.
         notes: What the reader had to assume.
         attempt: How often the job had been started anew before.
@@ -142,6 +144,8 @@ class Part:
     library: str | None = None
     stack: tuple[Source, ...] = ()
     inside: str | None = None
+    process: object = None
+    has_moved: bool = False
     arguments: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     attempt: int = 0
@@ -157,3 +161,7 @@ class Part:
     is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     written_ns: int | None = None
+
+    def stands_as(self, other: Part) -> bool:
+        """Tell whether the stack of another part shows the same place of the program."""
+        return (self.inside, self.stack) == (other.inside, other.stack)
