@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.admissible import other_executions
 from planguard.audit.findings.beside import beside_findings
 from planguard.audit.findings.stand import stand_in
-from planguard.audit.findings.strength import STUCK, graded
+from planguard.audit.findings.strength import STUCK, graded, of_start
 from planguard.audit.findings.triage import Triage, triage
 from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.joining.assemble import Assembled, assemble
@@ -41,7 +41,7 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
 
     Raises:
         PlanError: More ranks than any job has.
-        UsageError: No recording, or two of one rank.
+        UsageError: No recording.
     """
     started = time.perf_counter()
     told = told_apart(parts, options.plan, options.world_size)
@@ -102,7 +102,7 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
         is_stuck=found.is_stuck,
         allow_incomplete=options.allow_incomplete,
     )
-    return _verdict(recording, model, found, findings, reasons, proved, options, assembled.remarks)
+    return _verdict(recording, model, found, findings, reasons, proved, options, assembled)
 
 
 def _plans_compared(captured: Plan, options: AuditOptions) -> Verdict:
@@ -153,16 +153,16 @@ def _verdict(
     reasons: list[str],
     proved: tuple[str, ...],
     options: AuditOptions,
-    remarks: Sequence[str] = (),
+    assembled: Assembled,
 ) -> Verdict:
-    findings = graded(findings, recording)
+    findings = [of_start(one, assembled.start) for one in graded(findings, recording)]
     outcome = _outcome(found, findings, reasons, recording)
     if outcome is Outcome.UNKNOWN:
         findings.append(_undecided(recording, reasons))
     findings.sort(key=lambda f: report_order(f.severity, f.code))
     notes = tuple(
         Approximation("recording", note, "exact", scope="plan")
-        for note in dict.fromkeys([*recording.notes, *remarks])
+        for note in dict.fromkeys([*recording.notes, *assembled.remarks])
     )
     return Verdict(
         outcome,

@@ -28,7 +28,7 @@ class Gap:
     Attributes:
         kind: ``missing-rank``, ``truncated-ring``, ``unresolved-group``, ``unrecorded-calls``,
             ``unknown-size``, ``lost-end``, ``moment``, ``doubt``, ``partial``,
-            ``unread``.
+            ``timed-out``, ``unread``.
         message: One sentence.
         code: Finding code: PG911, PG912, PG914 or PG904.
         ranks: Ranks it concerns.
@@ -111,6 +111,7 @@ class RankRecord:
         kind: Format it was read from.
         absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where that ended the rank.
+        has_moved: Two stacks of the rank show it in different places: it is not stuck.
         written_ns: When its file was written, by its file system.
     """
 
@@ -126,6 +127,7 @@ class RankRecord:
     kind: str = ""
     absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None
+    has_moved: bool = False
     written_ns: int | None = None
 
     @property

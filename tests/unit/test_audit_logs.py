@@ -182,6 +182,68 @@ def test_before_the_group_was_printed_nothing_is_certain(tmp_path):
     assert verdict.findings[0].ranks == (2,)
 
 
+FINISHED = (
+    "INFO 2026-11-19 11:05:02,120 api.py:879] [default] worker group successfully finished. "
+    "Waiting 300 seconds for other agents to finish."
+)
+
+
+def test_where_the_last_start_came_to_its_end_that_is_said_first(tmp_path):
+    """The first one hung: that is told of it, and the job is not said to be stuck."""
+    verdict = audit(tmp_path, [*behind(), RESTART, "epoch 1 of 3", FINISHED])
+    assert verdict.unknown
+    assert errors(verdict) == []
+    assert verdict.findings[0].ranks == (2,)
+    assert verdict.findings[0].message.startswith(
+        "the last start of the job came to its end; start 1 of 2: rank 2 never reached"
+    )
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_starts_in_the_folders_of_torchrun_are_told_apart(is_last, tmp_path):
+    """Rank 1 is behind in the last start; or that tells nothing, and rank 2 was in the first."""
+    for attempt, rows in enumerate((behind(late=2), behind(late=1) if is_last else [])):
+        for rank in range(4):
+            path = tmp_path / f"job_x/attempt_{attempt}/{rank}/stderr.log"
+            path.parent.mkdir(parents=True)
+            own = [row for row in rows if row.startswith(f"[rank{rank}]")]
+            path.write_text("\n".join([*own, "epoch 1"]) + "\n")
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == [("PG007", (1 if is_last else 2,))]
+    assert verdict.errors[0].message.startswith("the last start of the job tells of no") != is_last
+
+
+def unnumbered(rank, op="ALLREDUCE"):
+    """The line of torch 1.8 to 1.12: no number, no size, no group."""
+    return (
+        f"[E ProcessGroupNCCL.cpp:566] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(OpType={op}, Timeout(ms)=1800000) ran for 180271{rank} milliseconds before "
+        "timing out."
+    )
+
+
+def test_a_call_without_its_number_is_where_its_rank_stood(tmp_path):
+    """Which calls meet is not known: where others wait in another one is a hint, as of a stack."""
+    verdict = audit(
+        tmp_path, [unnumbered(r, "BROADCAST" if r == 2 else "ALLREDUCE") for r in range(4)]
+    )
+    assert verdict.unknown
+    (found,) = [f for f in verdict.findings if f.code == "PG211"]
+    assert (found.ranks, found.severity) == ((2,), "warning")
+    assert "rank 2 waits in broadcast" in found.message
+    assert "evidence: weak; what 4 ranks printed, without rounds and groups" in str(found.notes)
+
+
+def test_ranks_in_calls_without_numbers_wait_for_who_printed_nothing(tmp_path):
+    """Three of four ranks timed out in one kind of call: the hint names the fourth."""
+    rows = [unnumbered(rank) for rank in (0, 1, 3)]
+    verdict = audit(tmp_path, [*rows, rows[0][:-120]])  # the last line is cut in the call's name
+    assert errors(verdict) == []
+    assert verdict.findings[0].message == (
+        "ranks [0-1,3] wait in all_reduce; nothing is known of rank 2"
+    )
+
+
 def test_who_prints_nothing_is_a_hint(tmp_path):
     """Before torch 2.2 a rank without a pending call prints nothing: PG501 and PG911."""
     lines = [caught(rank, 11, version=OLD) for rank in (0, 1, 3)]

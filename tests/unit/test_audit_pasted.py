@@ -14,9 +14,9 @@ import planguard as pg
 
 
 def audit(tmp_path, text):
-    """Audit one file."""
+    """Audit a text, with what lies beside it."""
     (tmp_path / "paste.txt").write_text(text, encoding="utf-8")
-    return pg.audit(tmp_path / "paste.txt")
+    return pg.audit(tmp_path)
 
 
 def codes(verdict):
@@ -109,13 +109,51 @@ def test_one_rank_alone_tells_both_sides_of_a_mismatch(speaker, other, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "theirs",
-    [print_(0, "REDUCE", None), print_(3104, "BROADCAST", "[8]"), print_(7, "ALLREDUCE", "[8]")],
+    ("own", "theirs"),
+    [
+        (print_(3104, "ALLREDUCE", "[4]", DEVICES), print_(0, "ALLTOALL", None)),
+        (print_(3104, "ALLREDUCE", "[4]", DEVICES), print_(7, "ALLREDUCE", "[8]")),
+        (print_(0, "ALLREDUCE", "[4]", DEVICES), print_(0, "REDUCE", None)),
+        (print_(0, "BARRIER", None), print_(0, "GATHER", None)),
+        (print_(1, "BARRIER", None), print_(0, "BARRIER", None)),
+    ],
 )
-def test_a_side_that_may_be_garbage_tells_nothing(theirs, tmp_path):
-    """Fingerprints of other kinds or numbers are read over their ends."""
-    own = print_(3104, "ALLREDUCE", "[4]", DEVICES)
+def test_a_side_that_may_be_garbage_tells_nothing(own, theirs, tmp_path):
+    """Where descriptions have other lengths, torch prints the length as if it were one; and calls
+    of other numbers are no round.
+    """
     assert codes(audit(tmp_path, mismatch(1, own, 0, theirs))) == []
+
+
+@pytest.mark.parametrize("theirs", [print_(3104, "BROADCAST", "[8]"), print_(3104, "GATHER", None)])
+def test_a_side_of_another_kind_is_told_where_it_is_real(theirs, tmp_path):
+    """It has a tensor; or a number, as in torch 2.0, which left out the tensors of others."""
+    own = print_(3104, "ALLREDUCE", "[4]", DEVICES)
+    (found,) = audit(tmp_path, mismatch(1, own, 0, theirs)).errors
+    assert (found.code, found.ranks) == ("PG201", (0, 1))
+    assert "all_reduce" in found.message
+    assert ("broadcast" if "BROADCAST" in theirs else "gather") in found.message
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        (print_(101, "ALLGATHER", "[1]", DEVICES), print_(0, "REDUCE", None)),
+        (
+            "CollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[6], TensorDtypes=Double)",
+            "CollectiveFingerPrint(OpType=ALLREDUCE_COALESCED)",
+        ),
+    ],
+)
+def test_a_call_without_tensors_is_a_barrier_as_a_rule(own, theirs, tmp_path):
+    """Three numbers describe it, and torch prints the third operation, REDUCE: bghira/SimpleTuner
+    2712; before 2.0 two numbers, and the second one.
+    """
+    verdict = audit(tmp_path, mismatch(1, own, 0, theirs))
+    (found,) = [f for f in verdict.findings if f.code == "PG201"]
+    assert found.severity == "warning"
+    assert "barrier" in found.message
+    assert "is taken for a barrier" in str(found.notes)
 
 
 CLIQUE = (
@@ -181,6 +219,65 @@ def test_a_desync_report_of_a_smaller_group_is_about_places(late, tmp_path):
     expected = "places 5 did not come to" if late else "everybody came to"
     assert f"{expected} all_reduce #730 of group 1" in said
     assert not any(5 in f.ranks for f in verdict.findings if f.code == "PG007")
+
+
+def never_joined(*late):
+    """A desync report of four ranks of the default group (torch 2.7)."""
+    return [
+        at("2.7", 0, 632, caught(0, work(315))),
+        at("2.7", 0, 1937, "[PG ID 0 PG GUID 0(default_pg) Rank 0] "),
+        "\t - [0] Timeout at collective: ALLREDUCE, #315",
+        f"\t - To our best knowledge, ranks {list(late)} are the lagging ranks that caused this timeout. They never joined any collectives",
+        "\t - Snapshot of ranks' latest states:",
+        "\t   #315 started ranks:",
+        f"\t     {[rank for rank in range(4) if rank not in late]} started ALLREDUCE",
+    ]
+
+
+def stack(rank, *inner):
+    """A stack of py-spy."""
+    rows = [f"Process 80{rank}: python train.py", f'Thread 80{rank} (idle): "MainThread"', *inner]
+    return "\n".join([*rows, f"    step (train.py:3{rank})", "    <module> (train.py:160)", ""])
+
+
+def c10d(name):
+    """The frame of a call."""
+    return f"    {name} (torch/distributed/distributed_c10d.py:3252)"
+
+
+def test_who_a_desync_report_says_never_joined_is_named(tmp_path):
+    """It is a word about others: a rank that writes no reports looks the same."""
+    verdict = audit(tmp_path, lines(*never_joined(3)))
+    assert codes(verdict) == []
+    found = verdict.findings[0]
+    assert (found.code, found.ranks, found.severity) == ("PG007", (3,), "warning")
+    assert "evidence: medium; rests on the desync report" in str(found.notes)
+
+
+@pytest.mark.parametrize("inner", [(), (c10d("all_reduce"),)])
+def test_a_stack_settles_a_desync_report_or_is_against_it(inner, tmp_path):
+    """Rank 3 loads data: it did not come. In a call of that kind: the report is no proof."""
+    (tmp_path / "rank_3.txt").write_text(stack(3, *inner))
+    verdict = audit(tmp_path, lines(*never_joined(3)))
+    if not inner:
+        assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (3,))]
+        assert "stack: rank 3 at train.py:33 in step" in str(verdict.errors[0].notes)
+    else:
+        assert codes(verdict) == []
+        assert "is against the stack of rank 3" in str(verdict.findings[0].notes)
+
+
+def test_stacks_say_where_the_calls_of_a_desync_report_are(tmp_path):
+    """The report has kinds and numbers, the stacks have the lines of the program."""
+    rows = never_joined(9)[:3] + never_joined(9)[4:6]
+    rows += ["\t     [0, 1, 2] started ALLREDUCE", "\t     [3] started BROADCAST"]
+    for rank in range(4):
+        name = "broadcast" if rank == 3 else "all_reduce"
+        (tmp_path / f"rank_{rank}.txt").write_text(stack(rank, c10d(name)))
+    (found,) = audit(tmp_path, lines(*rows)).errors
+    assert (found.code, found.ranks) == ("PG201", (3,))
+    assert "stack: rank 3 in broadcast at train.py:33 in step" in found.notes
+    assert "stack: rank 0 in all_reduce at train.py:30 in step" in found.notes
 
 
 def test_places_of_several_stages_are_not_one_rank(tmp_path):

@@ -21,15 +21,14 @@ from planguard.audit.findings.wording import (
     last_action,
     waiting_words,
 )
-from planguard.audit.readers.part import CONCLUDED, PARTIAL
+from planguard.audit.readers.part import PARTIAL
 from planguard.audit.rounds.disagree import skipped
-from planguard.plan.vocabulary import ROOTED
 from planguard.recording import Progress
 from planguard.verdict import CycleEdge, Location
-from planguard.words import clean, listed, name_ranks, plural, rank_set, shown
+from planguard.words import clean, listed, name_ranks, plural, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.waits import Wait
@@ -164,7 +163,7 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
         )
     stops = [place for rank in absent[:MAX_SHOWN] if (place := last_action(scene, rank))]
     places = [*stops, *[(w.rank, w.action) for w in waits if w.target == absent[0]]]
-    notes = [*_stopped(scene, absent), f"waiting: {waiting_words(scene, waits)}"]
+    notes = [*stopped(scene, absent), f"waiting: {waiting_words(scene, waits)}"]
     notes += wavefront_note(scene, absent, skip=waiting)
     notes.append(
         "missing participant: not a cycle in what was recorded; look at what the missing rank does"
@@ -182,7 +181,7 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
     )
 
 
-def _stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
+def stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:
     """Return where missing ranks were seen last."""
     out = []
     for rank in [rank for rank in ranks if rank in scene.recording.ranks][:3]:
@@ -229,7 +228,7 @@ def unknown_partner(scene: Scene) -> Finding:
     kept = [wait for waits in rounds.values() for wait in waits]
     absent = sorted({wait.target for wait in kept})
     ranks = sorted({wait.rank for wait in kept})
-    stacks = _stopped(scene, absent)
+    stacks = stopped(scene, absent)
     known = all(rank in scene.recording.ranks for rank in absent)
     what = "only a stack" if known else "nothing"
     return finding(
@@ -261,111 +260,6 @@ def _stuck_words(scene: Scene, waits: list[Wait]) -> str:
     return (
         f"{name_ranks(ranks)} {verb} stuck in {place.op}{number} on group "
         f"{group_words(scene, first.group)}, waiting for {name_ranks(absent)}{lack}"
-    )
-
-
-def arrived(scene: Scene) -> Iterator[Finding]:
-    """Yield the findings of rounds that every known member reached and none left."""
-    first: dict[str, int] = {}
-    for group, position in scene.graph.arrived:
-        first.setdefault(group, position)  # what was issued behind it waits for it
-    for group, position in list(first.items())[:MAX_SHOWN]:
-        known = scene.recording.groups.get(group)
-        lines = scene.rounds.lines[group]
-        here = sorted(rank for rank, line in lines.items() if line.has(position))
-        places = [(rank, lines[rank].action(position)) for rank in here]
-        what = call_words(scene, group, position, here[0])
-        if known is not None and known.ranks is None:
-            yield _hidden_member(scene, what, places)
-            continue
-        op = scene.recording.location(*places[0]).op
-        who, cause = (
-            "every member",
-            "a link, device or kernel fault, or the dump caught it in flight",
-        )
-        start = "no member is missing: "
-        if group == "world" and may_be_more(scene, here):
-            who, start = "every rank that printed something", ""
-            cause = (
-                "a rank that printed nothing (--world-size says how many there are), or " + cause
-            )
-        if op in ROOTED:
-            cause = "their roots, which this recorder does not write down, may differ; or " + cause
-        left = [rank for rank in here if lines[rank].state(position) != Progress.COMPLETED]
-        where = "" if len(left) == len(here) else f" on {name_ranks(left)}"
-        scene.open.append(f"{what} was reached by {who} and did not complete{where}: {cause}")
-        yield finding(
-            scene,
-            "PG502",
-            f"{who} reached {what}, and it did not complete{where}",
-            places,
-            notes=(f"cause: {start}{cause}",),
-        )
-
-
-def may_be_more(scene: Scene, here: Sequence[int]) -> bool:
-    """Tell whether ranks may exist of which nothing is known: logs tell of what failed only."""
-    ranks = scene.recording.ranks
-    is_counted = any(CONCLUDED in note for note in scene.recording.notes)
-    return is_counted and any(ranks[rank].kind in PARTIAL for rank in here)
-
-
-def _hidden_member(scene: Scene, what: str, places: list[tuple[int, int]]) -> Finding:
-    """Return the finding of a round that waits for a member whose name was not recorded."""
-    here = [rank for rank, _ in places]
-    others = [rank for rank in scene.recording.ranks if rank not in set(here)]
-    idle = [rank for rank in others if not scene.graph.standing.get(rank)]
-    unseen = list(scene.recording.missing)
-    suspects = idle or others or unseen
-    who = name_ranks(suspects) if suspects else "a member that left no dump"
-    # A log that tells only of what failed does not say that its rank left a group alone.
-    partial = any(scene.recording.ranks[r].kind in PARTIAL for r in (*here, *others))
-    sure = len(suspects) == 1 and not unseen and not partial
-    if not sure and (unseen or partial):
-        return _open_members(scene, what, places, suspects)
-    stops = [place for rank in suspects[:1] if (place := last_action(scene, rank))]
-    return finding(
-        scene,
-        "PG007",
-        (f"{who} never reached {what}" if sure else f"{what}: one of {who} never reached it"),
-        [*stops, *places],
-        ranks=tuple(suspects),
-        severity="error" if sure else "warning",
-        certainty="all-executions" if sure else "heuristic",
-        subkind="missing",
-        related=("PG501", "PG914"),
-        notes=(
-            f"waiting: {name_ranks(here)} in {what}",
-            *_stopped(scene, suspects),
-            (
-                f"evidence: {'medium' if sure else 'weak'}; the members of the group were not "
-                f"recorded, {rank_set(here)} were seen in it and all wait"
-            ),
-            "next: `--plan` with the intended plan says who belongs to the group",
-        ),
-    )
-
-
-def _open_members(
-    scene: Scene, what: str, places: list[tuple[int, int]], suspects: Sequence[int]
-) -> Finding:
-    """Return the finding of a round whose other members may be anybody: nobody is blamed."""
-    here = [rank for rank, _ in places]
-    verb = "waits" if len(here) == 1 else "wait"
-    scene.open.append(f"the members of the group of {what} were not recorded")
-    ask = (
-        f"next: what the other members did: a dump, a log or a stack of {name_ranks(suspects[:3])}"
-    )
-    return finding(
-        scene,
-        "PG501",
-        f"{name_ranks(here)} {verb} in {what}; who else belongs to the group was not recorded",
-        places,
-        ranks=tuple(here),
-        severity="warning",
-        certainty="heuristic",
-        related=("PG914",),
-        notes=("evidence: weak; a missing member may be any rank that said nothing", ask),
     )
 
 

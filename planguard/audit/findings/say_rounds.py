@@ -11,6 +11,7 @@ from planguard.audit.findings.wording import (
     call_words,
     finding,
     group_words,
+    stack_note,
     waiting_words,
 )
 from planguard.recording import Progress
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.disagree import Departure, Disagreement
     from planguard.audit.rounds.waits import Wait
-    from planguard.verdict import Finding
+    from planguard.verdict import Finding, Location
 
 FIELD_CODES = {
     "family": "PG201",
@@ -70,6 +71,7 @@ def disagreement(
             f"{mine.text} on {subject}, {theirs.text} on {others}"
         )
     notes = [f"calls: {name_ranks([p.rank])}: {p.text}{at_words(p)}" for p in (mine, theirs)]
+    notes += [note for p in (mine, theirs) if p.source is None for note in _seen_in(scene, p)]
     if one.is_tie:
         notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
     else:
@@ -103,6 +105,12 @@ def disagreement(
         related=related,
         certainty="all-executions",
     )
+
+
+def _seen_in(scene: Scene, place: Location) -> list[str]:
+    """Return where a rank stood by its stack in a call whose place its log does not say."""
+    inside = scene.recording.ranks[place.rank].inside
+    return stack_note(scene, place.rank) if inside == place.op else []
 
 
 def departure_words(scene: Scene, one: Departure) -> str:

@@ -10,7 +10,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from planguard.audit.findings.evidence import collect
-from planguard.audit.findings.wording import MAX_SHOWN, finding, last_action, waiting_words
+from planguard.audit.findings.wording import (
+    MAX_SHOWN,
+    finding,
+    last_action,
+    stack_note,
+    waiting_words,
+)
 from planguard.recording import BARRIER, Absence
 from planguard.verdict import Location
 from planguard.words import clean, name_ranks, plural
@@ -41,7 +47,7 @@ def crashes(scene: Scene) -> Iterator[Finding]:
             by_error[record.crash].append(rank)
     for error, ranks in by_error.items():
         waits = _waits_for(scene, ranks)
-        notes = [note for rank in ranks[:3] for note in _stack_note(scene, rank)]
+        notes = [note for rank in ranks[:3] for note in stack_note(scene, rank)]
         if waits:
             notes.append(f"waiting: {waiting_words(scene, waits)}")
         left = _waiters(scene) - set(ranks)
@@ -105,16 +111,6 @@ def _location(record: RankRecord) -> Location:
     return Location(record.rank, len(record.track), source=source, text=text, op=call or "")
 
 
-def _stack_note(scene: Scene, rank: int) -> list[str]:
-    record = scene.recording.ranks[rank]
-    if not record.stack:
-        return []
-    here = record.stack[0]
-    call = f" in {clean(record.inside)}" if record.inside else ""
-    at = f"{clean(here.file)}:{here.line} in {clean(here.function or '?')}"
-    return [f"stack: rank {rank}{call} at {at}"]
-
-
 def complaints(scene: Scene) -> Iterator[Finding]:
     """Yield what ranks said of others before they left: who was late, what did not fit."""
     said: dict[Absence, list[int]] = defaultdict(list)
@@ -136,7 +132,7 @@ def complaints(scene: Scene) -> Iterator[Finding]:
             severity="warning",
             certainty="heuristic",
             notes=(
-                *(note for r in sizes[:3] for note in _stack_note(scene, r.rank)),
+                *(note for r in sizes[:3] for note in stack_note(scene, r.rank)),
                 "evidence: weak; a receiver is ended, whoever has the wrong size; nobody is blamed",
                 "next: TORCH_DISTRIBUTED_DEBUG=DETAIL says which rank calls what",
             ),
@@ -173,8 +169,8 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
         text = f"{who} did not come to {what}{here}"
     if one.what == BARRIER:
         text += f"; {name_ranks(callers)} waited"
-    notes = [n for r in ranks[:3] if r in scene.recording.ranks for n in _stack_note(scene, r)]
-    notes.append(f"evidence: {_strength(one)}")
+    notes = [n for r in ranks[:3] if r in scene.recording.ranks for n in stack_note(scene, r)]
+    notes.append(f"evidence: {_strength(scene, one)}")
     ask = f"next: {collect(ranks)}" if ranks else f"next: of every rank, {collect(())}"
     scene.open.append(f"{one.by} saw one moment: whether ranks still move is not known")
     return finding(
@@ -192,12 +188,18 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
     )
 
 
-def _strength(one: Absence) -> str:
+def _strength(scene: Scene, one: Absence) -> str:
     """Return how strong the word of an observer is, and why."""
+    known = scene.recording.ranks
+    said = () if one.are_places else one.ranks
+    inside = [r for r in said if r in known and known[r].inside not in (None, *UNCLEAR)]
+    if inside:
+        return f"weak; {one.by} is against the stack of {name_ranks(inside)}, which is in a call"
     if one.what == BARRIER:
         return "medium; ranks are places in the group, taken for those of the job"
     if one.ranks and not one.are_places:
-        return f"medium; rests on a report of {one.by}, which shows one moment"
+        whose = one.by if one.by.startswith("the ") else f"a report of {one.by}"
+        return f"medium; rests on {whose}, which shows one moment"
     if one.ranks:
         return f"weak; {one.by} gives places in its group, and not ranks: nobody is blamed"
     return f"weak; {one.by} does not say who: nobody is blamed"
@@ -205,7 +207,9 @@ def _strength(one: Absence) -> str:
 
 def roll_call(scene: Scene) -> Iterator[Finding]:
     """Yield where ranks stand by their stacks, and who stands elsewhere than the others."""
-    calls, hosts, unclear = _places(scene)
+    calls, hosts, unclear, moving = _places(scene)
+    if moved := [rank for rank, one in scene.recording.ranks.items() if one.has_moved]:
+        scene.open.append(f"{name_ranks(moved)} moved between two stacks, and did not hang then")
     if not calls:
         if hosts or unclear:
             scene.open.append("no rank's stack stands in a communication")
@@ -213,7 +217,7 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
     callers = [rank for ranks in calls.values() for rank in ranks]
     told = "; ".join(_said(place, ranks) for place, ranks in list(calls.items())[:MAX_SHOWN])
     missing = list(scene.recording.missing)
-    scene.open.append("stacks show one moment: whether ranks still move is not known")
+    scene.open.append(_open(scene, callers))
     if hosts and len(hosts) < len(callers):
         yield _hint(
             scene,
@@ -224,7 +228,7 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
             subkind="missing",
         )
         return
-    if len(calls) > 1 and not hosts:
+    if len(calls) > 1 and not hosts and not moving:
         odd = _odd(calls, len(callers))
         if odd:
             yield _hint(
@@ -235,7 +239,7 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
                 odd,
             )
             return
-    if missing and len(calls) == 1 and not hosts and not unclear:
+    if missing and len(calls) == 1 and not (hosts or unclear or moving):
         yield _hint(
             scene,
             "PG501",
@@ -245,8 +249,25 @@ def roll_call(scene: Scene) -> Iterator[Finding]:
         return
     rest = f"; {name_ranks(hosts)} in no communication{_stood(scene, hosts)}" if hosts else ""
     rest += f"; {name_ranks(unclear)} possibly in one" if unclear else ""
+    rest += f"; {name_ranks(moving)} moving between two stacks" if moving else ""
     where = f"where the ranks stood: {told}{rest}"
-    yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear))
+    yield _hint(scene, "PG502", where, callers, elsewhere=(*hosts, *unclear, *moving))
+
+
+def _open(scene: Scene, callers: Sequence[int]) -> str:
+    """Return what stays open of ranks that stand in calls without numbers."""
+    if any(scene.recording.ranks[rank].stack for rank in callers):
+        return "stacks show one moment: whether ranks still move is not known"
+    return "the logs name calls that timed out without their numbers: which calls meet is not known"
+
+
+def _thin(scene: Scene) -> str:
+    """Return what a roll call rests on: stacks, or words of logs that have no numbers."""
+    stacks = sum(bool(record.stack) for record in scene.recording.ranks.values())
+    words = sum(bool(r.inside and not r.stack) for r in scene.recording.ranks.values())
+    told = [f"{plural(stacks, 'stack')} of one moment"] if stacks else []
+    told += [f"what {plural(words, 'rank')} printed"] if words else []
+    return f"{' and '.join(told)}, without rounds and groups"
 
 
 def _stood(scene: Scene, ranks: list[int]) -> str:
@@ -259,20 +280,26 @@ def _stood(scene: Scene, ranks: list[int]) -> str:
     return f", at {clean(here.file.rpartition('/')[2])}:{here.line}{function}"
 
 
-def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int]]:
-    """Return the ranks in each call, those in none, and those of which that is not clear."""
+def _places(scene: Scene) -> tuple[dict[Place, list[int]], list[int], list[int], list[int]]:
+    """Return the ranks in each call, in none, of which that is not clear, and those on the move.
+
+    Who is in a call, and was elsewhere by an earlier stack, does not stand in it.
+    """
     calls: dict[Place, list[int]] = defaultdict(list)
     hosts: list[int] = []
     unclear: list[int] = []
+    moving: list[int] = []
     for rank, record in scene.recording.ranks.items():
-        if record.inside in UNCLEAR:
+        if record.has_moved and record.inside is not None:
+            moving.append(rank)
+        elif record.inside in UNCLEAR:
             unclear.append(rank)
         elif record.inside is not None:
             calls[record.inside, record.stack[0] if record.stack else None].append(rank)
         elif record.stack and not record.crash:
             hosts.append(rank)
     ordered = dict(sorted(calls.items(), key=lambda item: (-len(item[1]), item[1])))
-    return ordered, hosts, unclear
+    return ordered, hosts, unclear, moving
 
 
 def _odd(calls: dict[Place, list[int]], count: int) -> list[int]:
@@ -305,9 +332,8 @@ def _hint(
 ) -> Finding:
     """Return a hint on some ranks, with their stacks and those of ranks that stand elsewhere."""
     shown = (*ranks[:MAX_STACKS], *elsewhere[:MAX_STACKS])
-    notes = [note for rank in shown for note in _stack_note(scene, rank)]
+    notes = [note for rank in shown for note in stack_note(scene, rank)]
     primary = _location(scene.recording.ranks[ranks[0]])
-    others = sum(bool(record.stack) for record in scene.recording.ranks.values())
     return finding(
         scene,
         code,
@@ -320,7 +346,7 @@ def _hint(
         related=("PG501",) if code != "PG501" else (),
         notes=(
             *notes,
-            f"evidence: weak; {plural(others, 'stack')} of one moment, without rounds and groups",
+            f"evidence: weak; {_thin(scene)}",
             NEXT,
         ),
         **more,

@@ -50,6 +50,13 @@ def graded(findings: Iterable[Finding], recording: Recording) -> list[Finding]:
     return [_graded(one, recording, doubts) for one in findings]
 
 
+def of_start(one: Finding, start: str) -> Finding:
+    """Return a statement with the start of the job that it is about, if that is not the last."""
+    if not start or not _GRADED.match(one.code):
+        return one
+    return replace(one, message=f"{start}: {one.message}")
+
+
 def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
     # What is missing at the end may hold what others wait for, and changes no round that was seen;
     # so does what a rank did behind the moment of its recording.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.audit.findings import say, say_rounds, standing
+from planguard.audit.findings import came, say, say_rounds, standing
 from planguard.audit.readers.part import MOMENT
 from planguard.audit.rounds.channels import Channels
 from planguard.audit.rounds.disagree import causes, departures, disagreements
@@ -162,7 +162,7 @@ class Scene:
                 min(self.graph.standing.get(rank, [0])) == lines[rank].action(position)
                 for rank in here
             )
-            if is_known and is_first and not say.may_be_more(self, here):
+            if is_known and is_first and not came.may_be_more(self, here):
                 found |= set(here)
         return found
 
@@ -196,7 +196,7 @@ class Scene:
         if self.graph.unknown:
             yield say.unknown_partner(self)
         elif self.graph.arrived:
-            yield from say.arrived(self)
+            yield from came.arrived(self)
         elif self.channels.blind:
             yield say.blind(self)
         elif not complaints:

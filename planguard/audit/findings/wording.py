@@ -77,3 +77,14 @@ def waiting_words(scene: Scene, waits: list[Wait]) -> str:
     number = f" #{first.position}" if first.position else ""
     sites = Counter(at_words(scene.recording.location(w.rank, w.action)) for w in here[:64])
     return f"{name_ranks(ranks)} in {place.op}{number}{sites.most_common(1)[0][0]}"
+
+
+def stack_note(scene: Scene, rank: int) -> list[str]:
+    """Return where a rank stands by its stack, if there is one."""
+    record = scene.recording.ranks[rank]
+    if not record.stack:
+        return []
+    here = record.stack[0]
+    call = f" in {clean(record.inside)}" if record.inside else ""
+    at = f"{clean(here.file)}:{here.line} in {clean(here.function or '?')}"
+    return [f"stack: rank {rank}{call} at {at}"]

@@ -7,13 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.joining.gaps import against, gaps, left_out, unread_files
+from planguard.audit.joining.choice import choose
+from planguard.audit.joining.gaps import against, gaps, left_out, of_starts, unread_files
 from planguard.audit.joining.inits import join_inits
-from planguard.audit.joining.ranks import resolve
+from planguard.audit.joining.ranks import last_start, resolve
 from planguard.audit.joining.runs import last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
-    PRIORITY,
     SILENT,
     UNREAD,
     UNSAID,
@@ -24,7 +24,7 @@ from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
-from planguard.words import clean, plural
+from planguard.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,7 @@ class Assembled:
         arguments: Arguments of the call that a rank's stack stands in.
         versions: Recorder and library versions by rank.
         remarks: What is worth telling and limits nothing.
+        start: Which start of the job was audited, where a later one says nothing of its calls.
     """
 
     recording: Recording
@@ -51,6 +52,7 @@ class Assembled:
     arguments: dict[int, dict[str, int]] = field(default_factory=dict)
     versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    start: str = ""
 
 
 def assemble(
@@ -69,7 +71,7 @@ def assemble(
         prefix: What stands in front of the rank in file names.
 
     Raises:
-        UsageError: A rank is recorded twice in one format, or no file says a rank.
+        UsageError: No file says a rank.
         PlanError: More ranks than any job has, or nothing could be read.
     """
     parts, notes_of_attempts = _last_attempt(parts)
@@ -77,11 +79,12 @@ def assemble(
     if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
-    parts, remarks = resolve(parts, prefix)
+    parts, remarks = resolve(last_start(parts), prefix)
     parts = join_inits(parts)
-    parts, of_runs = last_run(parts)
+    parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
-    chosen = _choose(parts)
+    chosen, of_choice, said = choose(parts)
+    remarks += [*told, *said]
     for rank, part in chosen.items():
         if UNSAID in part.groups:
             _rename(part, UNSAID, f"{UNSAID}{rank}")
@@ -92,7 +95,7 @@ def assemble(
         part.rank: part
         for kind in ("stderr", "stacks")
         for part in parts
-        if part.kind == kind and (part.stack or part.crash)
+        if part.kind == kind and (part.stack or part.crash or part.inside)
     }
     # What a log says of others counts beside a better recording of its own rank.
     logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
@@ -117,6 +120,8 @@ def assemble(
                 *gaps(recording, chosen),
                 *against(parts, chosen),
                 *of_runs,
+                *of_choice,
+                *of_starts(parts),
                 *unread_files(unread),
             ),
         },
@@ -125,7 +130,8 @@ def assemble(
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     remarks += [remark for part in parts for remark in part.remarks]
     remarks += left_out(unread)
-    return Assembled(recording, chosen, arguments, versions, remarks)
+    start = next((part.start for part in chosen.values() if part.start), "")
+    return Assembled(recording, chosen, arguments, versions, remarks, start)
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
@@ -140,31 +146,6 @@ def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:
         "audit those"
     )
     return kept, [said]
-
-
-def _choose(parts: Sequence[Part]) -> dict[int, Part]:
-    """Return the part that tells most of every rank; a stack alone is one."""
-    chosen: dict[int, Part] = {}
-    for part in parts:
-        if part.rank is None or part.kind in (SILENT, UNREAD):
-            continue
-        known = chosen.get(part.rank)
-        if known is None or _order(part) < _order(known):
-            chosen[part.rank] = part
-        elif _order(part) == _order(known):
-            raise UsageError(
-                f"two dumps of rank {part.rank}: {clean(known.file)} and {clean(part.file)}",
-                hint="audit one incident at a time; --prefix chooses the files of a folder",
-            )
-    if not chosen:
-        raise UsageError("no recording among the files", hint="one dump per rank")
-    return chosen
-
-
-def _order(part: Part) -> tuple[int, bool]:
-    """Return what makes a part preferred: its kind, then whether it knows call sites."""
-    has_stacks = any(call.stack for call in part.track.calls)
-    return PRIORITY.index(part.kind), not has_stacks
 
 
 def _world(
@@ -390,5 +371,6 @@ def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
         kind=part.kind,
         absences=log.absences,
         oversized=log.oversized,
+        has_moved=stack is not None and stack.has_moved,
         written_ns=part.written_ns,
     )

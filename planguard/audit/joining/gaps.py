@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import DOUBT, LOST_END, PARTIAL, STATES, UNSAID, Part
+from planguard.audit.readers.part import (
+    DOUBT,
+    LOST_END,
+    PARTIAL,
+    STATES,
+    TIMED_OUT,
+    UNSAID,
+    Part,
+)
 from planguard.recording import Gap, Progress, Recording
 from planguard.words import clean, name_ranks, plural, rank_set, shown
 
@@ -13,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+OVER = "the last start of the job came to its end: what is told is of an earlier one"
 MAX_LISTED = 12
 _OPEN = (Progress.ISSUED, Progress.STARTED)
 COUNTED = ("stderr",)
@@ -87,8 +96,14 @@ def against(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:
     )
     if ranks:
         said = f"logs of {name_ranks(ranks)} tell of calls that failed, beside other recordings"
-        yield Gap("partial", said, "PG904", ranks)
+        yield Gap(TIMED_OUT, said, "PG904", ranks)
     yield from _contradictions(parts, chosen)
+
+
+def of_starts(parts: Sequence[Part]) -> Iterable[Gap]:
+    """Yield the doubt that a later start leaves which came to its end: nothing is stuck then."""
+    if any(part.is_over for part in parts):
+        yield Gap(DOUBT, OVER, "PG904")
 
 
 def _contradictions(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterable[Gap]:

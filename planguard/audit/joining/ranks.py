@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import PARTIAL, SILENT, UNREAD, Part
+from planguard.audit.readers.part import NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
@@ -156,6 +156,23 @@ def _of_torchrun(paths: Sequence[Path]) -> dict[Path, int]:
     return {path: int(m["rank"]) for path, m in found.items() if int(m["attempt"]) == last}
 
 
+def last_start(parts: Sequence[Part]) -> list[Part]:
+    """Leave out what torchrun's ``--log-dir`` holds of starts before the last that tells of calls.
+
+    Behind that one may be others, which told of no failure.
+    """
+    numbers = {id(p): int(m["attempt"]) for p in parts if (m := _LOG_DIR.search(p.file))}
+    tell = [numbers[id(p)] for p in parts if id(p) in numbers and p.kind not in (SILENT, UNREAD)]
+    last, told = max(numbers.values(), default=0), max(tell, default=0)
+    if not last or not tell:
+        return list(parts)
+    kept = [part for part in parts if numbers.get(id(part), told) == told]
+    for part in kept if told < last else ():
+        if id(part) in numbers:
+            part.start = NO_FAILURE.format(told + 1, last + 1)
+    return kept
+
+
 def _grid(pairs: list[tuple[int, int]]) -> list[int]:
     """Return ranks, node by node, where every node has the same places from 0 on; else nothing."""
     nodes, places = sorted({a for a, _ in pairs}), sorted({b for _, b in pairs})
@@ -208,8 +225,7 @@ def _merge(first: Part, other: Part) -> None:
             if key not in rows or _tells(one) > _tells(rows[key]):
                 rows[key] = one
         first.track = Track.of(rows[key] for key in sorted(rows, key=_by_round))
-    if not first.stack:
-        first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
+    _merge_stacks(first, other)
     first.doubt = "" if is_repeated else first.doubt or other.doubt
     first.crash = first.crash or other.crash
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
@@ -219,6 +235,22 @@ def _merge(first: Part, other: Part) -> None:
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]
     first.remarks += [note for note in other.remarks if note not in first.remarks]
+
+
+def _merge_stacks(first: Part, other: Part) -> None:
+    """Take the later of two stacks of one process, which has moved where they differ.
+
+    Of two processes of a rank the first one counts: others load its data, as a rule.
+    """
+    is_one = first.process is not None and first.process == other.process
+    if first.stack and other.stack and is_one and first.file != other.file:
+        first.has_moved |= other.has_moved or not first.stands_as(other)
+        if (other.written_ns or 0) < (first.written_ns or 0):
+            return
+    elif first.stack:
+        return
+    first.stack, first.inside, first.arguments = other.stack, other.inside, other.arguments
+    first.process = other.process
 
 
 def _by_round(key: tuple[str | None, int]) -> tuple[str, int]:

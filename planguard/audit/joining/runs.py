@@ -59,8 +59,11 @@ class _Span:
     done: dict[str, int] = field(default_factory=dict)
 
 
-def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
-    """Return the parts without dumps of earlier runs, and what was left out or stays in doubt."""
+def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
+    """Return the parts without dumps of earlier runs, what is lost or in doubt, and what is not.
+
+    Dumps of an earlier run are no loss where each of their ranks left one of the last run, too.
+    """
     parts, doubts = _after_files(parts)
     spans = sorted(_spans(parts), key=lambda span: span.start)
     ends: list[int] = []
@@ -77,11 +80,14 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
             gone = {id(span.part) for span in old}
             kept = [part for part in parts if id(part) not in gone]
             said = LEFT_OUT.format(name_ranks(ranks), ago)
-            return kept, [*doubts, Gap("unread", said, "PG911", ranks)]
+            lost = set(ranks) - {span.part.rank for span in new}
+            if not lost:  # the last run is there as a whole
+                return kept, doubts, [said]
+            return kept, [*doubts, Gap("unread", said, "PG911", tuple(sorted(lost)))], []
         if repeated:
             said = f"dumps of {name_ranks(ranks)} end {ago} before others begin"
             doubts.append(Gap(DOUBT, f"{said}: they may be of another run", "PG904", ranks))
-    return list(parts), doubts
+    return list(parts), doubts, []
 
 
 def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:

@@ -22,7 +22,7 @@ TELLING = (
 BESIDE = (
     b"[rank", b"ProcessGroup", b"Last enqueued ", b"lagging", b" ranks:", b"unstuck!", b"RankID:",
     b"may be stuck", b" RUNNING AT ", b'File "', b"Process ", b"Thread ", b"[Rank ",
-    b"CollectiveFingerPrint",
+    b"CollectiveFingerPrint", b" worker group",
 )  # fmt: skip
 """What readers look for as well, once a text is one of theirs."""
 STARTS = (

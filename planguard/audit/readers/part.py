@@ -33,12 +33,17 @@ DOUBT = "doubt"
 """Kind of the gap of a reading that had to assume whose words it reads: nothing is certain then."""
 MOMENT = "moment"
 """Kind of the gap of recordings of different moments, maybe: who did not come may have come."""
+TIMED_OUT = "timed-out"
+"""Kind of the gap of ranks whose logs tell of calls that failed, beside other recordings."""
 STATES = "states"
 """What a recorder lacks that writes down that calls were issued, and never how far they came."""
 SILENT = "silent"
 """Kind of a part that says that a rank exists, and nothing of it."""
 UNREAD = "unread"
 """Kind of a part of a file that could not be read."""
+NO_FAILURE = "the last start of the job tells of no failure; start {} of {}"
+CAME_TO_END = "the last start of the job came to its end; start {} of {}"
+"""What is said first where an earlier start of a job is audited, and which one that is."""
 PLAN = "plan"
 """Kind of a part of a plan: no evidence, but what the evidence is compared with."""
 UNSAID = "?"
@@ -106,6 +111,8 @@ class Part:
         library: Version of the communication library.
         stack: Python stack, of a stack file.
         inside: Name of the communication call that the stack stands in.
+        process: What tells the process of a stack from others, where something does.
+        has_moved: Another stack of the process shows it elsewhere: it is not stuck.
         arguments: Values of the call's arguments, where the stack file shows locals.
         notes: What the reader had to assume.
         attempt: How often the job had been started anew before.
@@ -117,6 +124,8 @@ class Part:
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
         error: Why a file could not be read, of a part of kind ``UNREAD``.
         begins: How a file begins that could not be read or was not understood.
+        start: Which start of the job it is of, where later ones say nothing of their calls.
+        is_over: A later start of the job came to its end, by the word of its launcher.
         remarks: What is worth telling and limits nothing.
         written_ns: When its file was written, by its file system.
     """
@@ -135,6 +144,8 @@ class Part:
     library: str | None = None
     stack: tuple[Source, ...] = ()
     inside: str | None = None
+    process: object = None
+    has_moved: bool = False
     arguments: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     attempt: int = 0
@@ -146,5 +157,11 @@ class Part:
     oversized: tuple[int, int] | None = None
     error: PlanError | None = None
     begins: str = ""
+    start: str = ""
+    is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     written_ns: int | None = None
+
+    def stands_as(self, other: Part) -> bool:
+        """Tell whether the stack of another part shows the same place of the program."""
+        return (self.inside, self.stack) == (other.inside, other.stack)

@@ -1,7 +1,8 @@
 """Python stacks of ranks: ``py-spy dump`` as text and JSON, ``faulthandler``, reports of both.
 
 One text may hold the stacks of many processes, one after the other or line by line between each
-other; each becomes a part of its own. Of several stacks of one process the last one counts.
+other; each becomes a part of its own. Of several stacks of one process the last one counts; where
+they differ, it moved.
 """
 
 from __future__ import annotations
@@ -111,23 +112,25 @@ class _Row(Struct):
 def read_stacks(log: Log, file: str) -> list[Part]:
     """Return one part for every process whose stack a text holds."""
     parts: list[Part] = []
-    said: list[tuple[Process, int | str | None]] = []
+    said: list[tuple[list[Process], int | str | None]] = []
     for who, lines in log.speakers():
-        latest: dict[object, Process] = {}
+        moments: dict[object, list[Process]] = {}
         for number, process in enumerate(_processes(lines)):
             if any(thread.frames for thread in process.threads):
                 key = process.key if process.key is not None else ("section", number)
-                latest[key] = process
-        said += [(process, who) for process in latest.values()]
+                moments.setdefault(key, []).append(process)
+        said += [(own, who) for own in moments.values()]
     # SGLang numbers stage by stage (`rank = pp_rank * tp_size + tp_rank`).
-    staged = [process for process, _ in said if process.stage is not None]
+    staged = [process for own, _ in said for process in own if process.stage is not None]
     width = max((process.rank or 0 for process in staged), default=0) + 1
     for process in staged:
         process.rank = (process.stage or 0) * width + (process.rank or 0)
         process.doubt = STAGES
-    for process, speaker in said:
-        rank = process.rank if process.rank is not None else speaker
-        parts.append(_part(process, file, rank if isinstance(rank, int) else None))
+    for own, speaker in said:
+        rank = own[-1].rank if own[-1].rank is not None else speaker
+        found = [_part(one, file, rank if isinstance(rank, int) else None) for one in own]
+        found[-1].has_moved = any(not one.stands_as(found[-1]) for one in found)
+        parts.append(found[-1])
     return parts
 
 
@@ -139,12 +142,12 @@ def read_json_stacks(data: bytes, file: str) -> list[Part]:
     """
     found: dict[object, Process] = {}
     for row in decode_json(data, list[_Row], file):
-        found.setdefault(row.pid, Process(row.pid)).threads.append(_json_thread(row))
+        found.setdefault(row.pid, Process(("pid", str(row.pid)))).threads.append(_json_thread(row))
     return [_part(process, file, None) for process in found.values()]
 
 
 def _part(process: Process, file: str, rank: int | None) -> Part:
-    part = Part("stacks", file, rank=rank, doubt=process.doubt)
+    part = Part("stacks", file, rank=rank, doubt=process.doubt, process=process.key)
     main = max(process.threads, key=_is_main)
     part.stack = program_frames(main.frames)
     for place, (source, _, function) in enumerate(main.frames):

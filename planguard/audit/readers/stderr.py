@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.names import element_type, operation, program_frames
+from planguard.audit.readers.desync import reported
+from planguard.audit.readers.detail import mismatch
+from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
@@ -21,6 +23,7 @@ from planguard.words import name_ranks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from planguard.audit.readers.detail import Side
     from planguard.audit.readers.text_log import Line, Log
     from planguard.verdict import Source
 
@@ -37,15 +40,6 @@ ABANDONED = re.compile(
     r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat"
 )
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
-_FINGERPRINT = re.compile(
-    r"Rank (?P<place>\d{1,7}) is running collective: CollectiveFingerPrint\((?P<own>.*?)\)?, "
-    r"but Rank (?P<other>\d{1,7}) is running collective(?:: CollectiveFingerPrint\("
-    r"(?P<theirs>.*?)\)\.?(?:Collectives differ|$))?"
-)
-_PRINT_SEQ = re.compile(r"SequenceNumber=(\d{1,15})")
-_PRINT_OP = re.compile(r"OpType=(\w{1,40})")
-_PRINT_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
-_PRINT_TYPE = re.compile(r"TensorDtypes=(\w+)")
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
 _MEMORY = re.compile(
@@ -71,8 +65,6 @@ class Trace:
     error: str = ""
 
 
-Side = tuple[int, int, Call]
-"""One side of a mismatch: place, round and call."""
 Known = dict[tuple[int, Call], set[str]]
 """The groups in which speakers say that a call of a number failed."""
 
@@ -87,6 +79,7 @@ class Voice:
         late: Places that it says failed to come to a monitored barrier.
         fingerprint: Its own side of a mismatch that DETAIL mode saw: place, round, call.
         other: The other side, where it can be trusted.
+        unsure: What had to be assumed to read the other side so, or "".
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
         memory: The first line that says that memory ran out, outside of any traceback.
     """
@@ -96,6 +89,7 @@ class Voice:
     late: set[int] = field(default_factory=set)
     fingerprint: Side | None = None
     other: Side | None = None
+    unsure: str = ""
     enforced: tuple[int, int] | None = None
     memory: str = ""
 
@@ -124,7 +118,7 @@ def read_stderr(log: Log, file: str) -> list[Part]:
             if is_place and "world" not in voice.words.places:
                 part.doubt = part.doubt or ASSUMED
             parts.append(part)
-            parts += _snapshot(voice.words, part)
+            parts += reported(voice.words, part)
             parts += _other_side(voice, part)
     return parts
 
@@ -147,10 +141,12 @@ def _other_side(voice: Voice, speaker: Part) -> list[Part]:
     fields = {name: getattr(call, name) for name in call.__struct_fields__}
     seen = Observed(Call(**{**fields, "group": "world"}), number, Progress.ISSUED)
     part = Part("stderr", speaker.file, rank=place, track=Track.of([seen]))
-    part.backend = speaker.backend
+    part.backend, part.doubt = speaker.backend, voice.unsure
     if voice.fingerprint is not None and place > voice.fingerprint[0]:
         # Members stand in ascending order: below a place that is its rank, all places are.
-        part.doubt = "the rank that DETAIL mode names may be a place in a smaller group"
+        part.doubt = (
+            part.doubt or "the rank that DETAIL mode names may be a place in a smaller group"
+        )
     return [part]
 
 
@@ -191,49 +187,23 @@ def _mark(voice: Voice, text: str) -> None:
     if "Barrier" in text and (late := _LATE.search(text)) is not None:
         voice.late |= {int(n) for n in re.findall(r"\d{1,7}", late["who"])}
     if "FingerPrint" in text and voice.fingerprint is None:
-        side = _FINGERPRINT.search(text)
-        if side is not None:
-            voice.fingerprint = _side(side["place"], side["own"])
-            voice.other = _trusted(side, voice.fingerprint)
+        said = mismatch(text)
+        if said is not None:
+            voice.fingerprint, voice.other, voice.unsure = said
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
 
-def _trusted(side: re.Match[str], own: Side) -> Side | None:
-    """Return the other side of a mismatch; None where its fingerprint may be garbage.
-
-    Fingerprints of one kind of call are of one length, so that both are read as they were sent.
-    """
-    if side["theirs"] is None:
-        return None
-    other = _side(side["other"], side["theirs"])
-    is_alike = (own[1], own[2].op) == (other[1], other[2].op)
-    return other if is_alike and None not in (own[2].shape, other[2].shape) else None
-
-
-def _side(place: str, own: str) -> Side:
-    """Return one side of a mismatch."""
-    seq, op = _PRINT_SEQ.search(own), _PRINT_OP.search(own)
-    shape, dtype = _PRINT_SHAPE.search(own), _PRINT_TYPE.search(own)
-    sizes = tuple(map(int, re.findall(r"\d{1,15}", shape[1]))) if shape is not None else None
-    name = operation(op[1].lower()) if op is not None else "?"
-    count: int | None = None
-    if sizes is not None and len(sizes) <= 64:
-        count = 1
-        for size in sizes:
-            count *= size
-    call = Call(
-        name,
-        count=count if count is not None and count < 1 << 62 else None,
-        dtype=element_type(dtype[1]) if dtype is not None else None,
-        shape=sizes,
-    )
-    return int(place), int(seq[1]) + 1 if seq is not None else 1, call
-
-
 def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Part | None:
     words = voice.words
-    said = words.spoke or voice.traces or voice.late or voice.fingerprint or voice.enforced
+    said = (
+        words.spoke
+        or words.unnumbered
+        or voice.traces
+        or voice.late
+        or voice.fingerprint
+        or voice.enforced
+    )
     if not (said or voice.memory):
         return None
     part = Part("stderr", file, rank=rank)
@@ -241,6 +211,8 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:
         part.rank = words.places["world"]
+    if words.unnumbered and part.inside is None and not len(part.track):
+        _unnumbered(part, words)
     if voice.fingerprint is not None:
         _from_detail(part, voice.fingerprint)
     if voice.late:
@@ -293,6 +265,18 @@ def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
     part.track = Track.of(observed)
 
 
+def _unnumbered(part: Part, words: Words) -> None:
+    """Take a call that timed out of which no number is said: where its rank stood, as of a stack.
+
+    The first one is the oldest: the watchdog looks at calls in their order.
+    """
+    place, op = next(iter(words.unnumbered.items()))
+    part.inside = op
+    if part.rank is None:
+        part.rank = place
+        part.doubt = ASSUMED
+
+
 def _from_traces(part: Part, voice: Voice) -> None:
     """Take where the first traceback ends, and whether its error is the rank's own."""
     if not voice.traces:
@@ -322,7 +306,7 @@ def _site(part: Part, stack: tuple[Source, ...]) -> None:
             part.track.calls[place] = Call(**{**fields, "stack": stack})
 
 
-def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
+def _from_detail(part: Part, side: Side) -> None:
     place, number, call = side
     group = "world"
     if part.rank is not None and part.rank != place:
@@ -334,48 +318,3 @@ def _from_detail(part: Part, side: tuple[int, int, Call]) -> None:
     own = Call(**{**fields, "group": group, "stack": part.stack})
     part.track = Track.of([*part.track, Observed(own, number, Progress.ISSUED)])
     part.inside = None
-
-
-def _of_places(words: Words, speaker: Part) -> None:
-    """Take a report on a group other than the default one: who came to its last call, by places."""
-    number = max((seq for _, seq, _, state in words.snapshot if state == "started"), default=0)
-    groups = {group for (_, seq), group in words.failed.items() if seq == number}
-    if len(groups) != 1:
-        return
-    group = groups.pop()
-    here = {place for place, seq, _, state in words.snapshot if (seq, state) == (number, "started")}
-    late = {place for place, *_ in words.snapshot} - here
-    op = next(op for _, seq, op, state in words.snapshot if (seq, state) == (number, "started"))
-    what = f"{op} #{number} of group {group}"
-    one = Absence(
-        what,
-        tuple(sorted(late)),
-        tuple(sorted(here)),
-        "the desync report",
-        are_places=True,
-        all_came=not late,
-    )
-    speaker.absences = (*speaker.absences, one)
-
-
-def _snapshot(words: Words, speaker: Part) -> list[Part]:
-    """Return what a desync report says of the other members of its group.
-
-    In the default group they are ranks; in another one, that the speaker names beside the report,
-    they are places, and what is said of them is a word about others.
-    """
-    if not words.snapshot:
-        return []
-    if set(words.places) - {"world"}:
-        _of_places(words, speaker)
-        return []
-    last: dict[int, tuple[int, Observed]] = {}
-    for rank, number, op, state in words.snapshot:
-        progress = Progress.COMPLETED if state == "finished" else Progress.ISSUED
-        last[rank] = number, Observed(Call(op, "world"), number, progress)
-    parts = []
-    for rank, (_, one) in last.items():
-        part = Part("stderr", speaker.file, rank=rank, track=Track.of([one]), backend="nccl")
-        part.doubt = "" if words.places else ASSUMED
-        parts.append(part)
-    return parts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.launchers import read_launchers
 from planguard.audit.readers.nccl_log import read_nccl_log
+from planguard.audit.readers.part import CAME_TO_END, NO_FAILURE
 from planguard.audit.readers.ras import is_ras, read_ras
 from planguard.audit.readers.stacks import read_stacks
 from planguard.audit.readers.stalls import read_stalls
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 READERS = (read_stderr, read_stalls, read_launchers)
 """Readers of what the speakers of one start of a job say."""
 _CUT = re.compile(rb"[a-z0-9_]+\Z")
+_FINISHED = "worker group successfully finished"
+"""torchrun's agent (torch/distributed/elastic/agent/server/api.py, `_invoke_run`)."""
 LONGEST_WORD = 100
 FOLDED = "the log folds repeated lines: who prints nothing may have printed"
 
@@ -65,6 +68,8 @@ def _last_start(log: Log, file: str) -> list[Part]:
     for number in range(len(attempts), 0, -1):
         parts = [part for reader in READERS for part in reader(attempts[number - 1], file)]
         if parts:
+            if number < len(attempts):
+                _mark_earlier(parts, number, attempts)
             if len(attempts) > 1:
                 parts[0].remarks.append(
                     f"the log tells of {len(attempts)} starts of the job: number {number}, the "
@@ -73,3 +78,11 @@ def _last_start(log: Log, file: str) -> list[Part]:
                 )
             return parts
     return []
+
+
+def _mark_earlier(parts: list[Part], number: int, attempts: list[Log]) -> None:
+    """Say of parts that the job was started again behind them, and whether that came to its end."""
+    is_over = any(_FINISHED in line.text for line in attempts[-1].lines)
+    for part in parts:
+        said = CAME_TO_END if is_over else NO_FAILURE
+        part.start, part.is_over = said.format(number, len(attempts)), is_over

@@ -1,8 +1,9 @@
 """The words of the watchdog of torch's process groups, one speaker at a time.
 
-Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.13 to 2.14; groups of other
+Formats: ``ProcessGroupNCCL.cpp`` and ``TraceUtils.h`` of torch 1.8 to 2.14; groups of other
 backends copy them. ``Rank R`` in them is the place in the group, not the rank of the job; only in
-the default group both agree. Up to 2.2 the group is not printed at all.
+the default group both agree. Up to 2.2 the group is not printed at all, and in old versions no
+number of the call either (seen up to 1.12).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from planguard.recording import UNNAMED, Call, Observed, Progress
 
 _WORK = re.compile(
     r"(?:\[Rank (?P<place>\d{1,7})\] )?(?:Watchdog caught collective operation timeout: |Work |"
-    r"Collective )Work[A-Z]{2,8}\(SeqNum=(?P<seq>\d{1,15}), OpType=(?P<op>\w{1,40})"
+    r"Collective )Work[A-Z]{2,8}\((?:SeqNum=(?P<seq>\d{1,15}), )?OpType=(?P<op>\w{1,40})"
     r"(?:(?P<whole>(?:, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15}))?, Timeout)"
     r"|(?P<cut>(?:,[^()]{0,80})?)\s*$)"
 )
@@ -34,6 +35,7 @@ _STATUS = re.compile(
 end of a line was cut. What was cut is not said."""
 _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<line>\d{1,9})$")
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
+_NEVER = re.compile(r"\branks? \[(?P<ranks>\d[\d, ]*)\][^\n]{0,60}\. They never joined any")
 _ROUND = re.compile(r"\s*#(?P<seq>\d{1,15}) (?:started|finished) ranks:")
 _STUCK_WATCHDOG = re.compile(r"watchdog got stuck for|Heartbeat monitor timed out")
 _IS_WATCHDOG = re.compile(r"ProcessGroup[A-Z]\w*\.cpp|Watchdog caught")
@@ -73,10 +75,12 @@ class Words:
         places: Its place in every group that it names.
         abouts: What the program calls these groups.
         works: Calls that timed out, by place in the group (None where it is not said) and number.
+        unnumbered: The call that timed out of each place, where its line has no number.
         failed: The groups of those calls, by place and number.
         status: Last calls by group.
         sizes: Number of members of a group, by the place and number of a call whose sizes show it.
         snapshot: What a desync report says of the members of a group: rank, number, call, state.
+        never: Members of whom it says that they joined no call of the group.
         is_stuck: Its watchdog itself made no progress.
         spoke: It said anything at all.
     """
@@ -85,10 +89,12 @@ class Words:
     places: dict[str, int] = field(default_factory=dict)
     abouts: dict[str, str] = field(default_factory=dict)
     works: dict[tuple[int | None, int], Call] = field(default_factory=dict)
+    unnumbered: dict[int | None, str] = field(default_factory=dict)
     failed: dict[tuple[int, int], str] = field(default_factory=dict)
     status: dict[str, Status] = field(default_factory=dict)
     sizes: dict[tuple[int | None, int], int] = field(default_factory=dict)
     snapshot: list[tuple[int, int, str, str]] = field(default_factory=list)
+    never: set[int] = field(default_factory=set)
     is_stuck: bool = False
     spoke: bool = False
     _round: int = 0
@@ -100,7 +106,7 @@ class Words:
         if text.startswith("#") and self._last is not None:
             self._frame(text)
             return
-        if text[:1].isspace() and (self._round or "ranks:" in text):
+        if text[:1].isspace() and (self._round or "ranks:" in text or "joined" in text):
             self._report(text)
             return
         if "ank" not in text and "work" not in text:
@@ -124,6 +130,10 @@ class Words:
         place = int(work["place"]) if work["place"] else None
         if group is not None and place is None:
             place = self.places[group]
+        if work["seq"] is None:
+            if work["whole"] is not None:  # of a name that is cut nobody knows how it goes on
+                self.unnumbered.setdefault(place, operation(work["op"].lower()))
+            return
         key = place, int(work["seq"])
         if key not in self.works or self.works[key].op == UNNAMED:  # the line was cut before
             call, size = _call(work)
@@ -167,10 +177,12 @@ class Words:
     def _report(self, text: str) -> None:
         if (round_ := _ROUND.match(text)) is not None:
             self._round = int(round_["seq"])
+        elif (never := _NEVER.search(text)) is not None:
+            self.never |= _numbers(never["ranks"])
         elif (rows := _SNAPSHOT.match(text)) is not None and self._round:
             op = operation(rows["op"].strip("_").lower())
-            for rank in re.findall(r"\d{1,7}", rows["ranks"])[:100_000]:
-                self.snapshot.append((int(rank), self._round, op, rows["state"]))
+            for rank in sorted(_numbers(rows["ranks"])):
+                self.snapshot.append((rank, self._round, op, rows["state"]))
 
     def group_of_work(self, place: int | None, seq: int) -> str | None:
         """Return the group of a call that timed out, None where nothing says it."""
@@ -178,6 +190,10 @@ class Words:
             return self.failed[place, seq]
         fitting = [name for name, own in self.places.items() if place in (None, own)]
         return fitting[0] if len(fitting) == 1 else None
+
+
+def _numbers(listed: str) -> set[int]:
+    return {int(rank) for rank in re.findall(r"\d{1,7}", listed)[:100_000]}
 
 
 def counted(text: str) -> tuple[str, int] | None:

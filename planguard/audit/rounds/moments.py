@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planguard.audit.rounds.channels import Channels
     from planguard.audit.rounds.rounds import Line, Rounds
     from planguard.audit.rounds.waits import Wait
+    from planguard.recording import RankRecord
 
 STOOD_NS = 3_000_000_000
 """A call is shown to stand if it did so for this long: writing a dump with its stacks takes that,
@@ -182,15 +183,43 @@ def _stateless(rounds: Rounds, rank: int, wait: Wait) -> str:
     )
 
 
-def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
-    """Return why a dump may be too early to show that its rank did not come."""
-    record, began = rounds.recording.ranks[rank], _created(rounds, wait)
+def _stood(record: RankRecord, began: int) -> int | None:
+    """Return for how long a call was made when a dump was written, None if it may be said to stand.
+
+    Nor is anything said where the times of the file or of the call are not known.
+    """
     if record.kind != "flight-recorder" or record.written_ns is None or began <= 0:
-        return ""
+        return None
     times = sorted(time for time in record.track.created if time > 0)
     pauses = (after - before for before, after in pairwise(times))
     stood = record.written_ns - began
-    if stood >= max(STOOD_NS, GAPS * max(pauses, default=0)):
+    return None if stood >= max(STOOD_NS, GAPS * max(pauses, default=0)) else stood
+
+
+def lasted(record: RankRecord, action: int) -> int:
+    """Return for how long a call was made when its dump was written, 0 where that is not known."""
+    began = record.track.created[action]
+    is_known = record.kind == "flight-recorder" and record.written_ns is not None and began > 0
+    return max(0, (record.written_ns or 0) - began) if is_known else 0
+
+
+def in_flight(rounds: Rounds, places: Sequence[tuple[int, int]]) -> float | None:
+    """Return for how many seconds a round was made at most, if no longer than a job that runs is.
+
+    Args:
+        rounds: The rounds.
+        places: Rank and action of the members that are in it.
+    """
+    records = [(rounds.recording.ranks[rank], action) for rank, action in places]
+    known = [_stood(record, record.track.created[action]) for record, action in records]
+    short = [stood for stood in known if stood is not None and stood >= 0]
+    return max(short) / 1e9 if short and len(short) == len(known) else None
+
+
+def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
+    """Return why a dump may be too early to show that its rank did not come."""
+    stood = _stood(rounds.recording.ranks[rank], _created(rounds, wait))
+    if stood is None:
         return ""
     if stood < 0:
         return (
