@@ -47,6 +47,8 @@ class Run(Threads):
         self.model, self.eager = model, eager if model in EAGER else -1
         self.posted = defaultdict[Any, list[Key]](list)
         self.contested, self.calls = set[tuple[Any, Any]](), list[Call]()
+        self.members = {name: len(one["ranks"]) for name, one in flat.get("groups", {}).items()}
+        self.members["world"] = len(flat["ranks"])
         for rank, use in flat["ranks"].items():
             mine = list(calls_of(use["actions"]))
             self.calls += mine
@@ -67,7 +69,10 @@ class Run(Threads):
         """Refuse what has executions that make more progress than those that are followed."""
         for call in self.calls:
             size, name = extent(call)[0] if call["op"] in LEAVES else None, call["op"]
-            is_early = name in LEAVES and (size is None or size <= self.eager)
+            # Of a large one no member but the root needs more than one other.
+            is_few = self.members.get(call.get("group", "world"), 3) <= 2
+            is_small = size is None or size <= self.eager
+            is_early = name in LEAVES and (is_small or (self.model in EAGER and not is_few))
             is_late = self.model in GLOO and name == "barrier" and call.get("async")
             is_lost = self.model in GLOO and name in {"drop", "exit"}
             if name in refused or is_early or is_late or is_lost:

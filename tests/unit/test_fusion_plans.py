@@ -231,6 +231,31 @@ def test_a_wait_of_rank_0_may_end_a_bucket_of_the_order_that_it_sends() -> None:
     assert outcome(cap_bytes=8, membership="fixed") is Outcome.DEADLOCK
 
 
+def test_places_where_a_wait_may_end_a_bucket_are_counted() -> None:
+    """An early wait leaves 33 million layouts of 26 members in one order: UNKNOWN, with the limit
+    without a budget and by the clock with one. Where no bucket has room for two there is one.
+    """
+    names = [f"g{number}" for number in range(26)]
+    program = [
+        *map(gradient, names[:2]),
+        {"op": "wait", "work": ["g0"]},
+        *map(gradient, names[2:]),
+        {"op": "wait", "work": names[1:]},
+    ]
+    plan = plan_of([program, program], coordination="rank0-broadcast", membership="fill")
+    plan["fusion"][0]["members"] = names
+
+    def reasons(budget: float | None = None) -> str:
+        verdict = planguard.check(plan, model="gloo", budget=budget)
+        assert verdict.outcome is Outcome.UNKNOWN
+        return " ".join(finding.message for finding in verdict.findings)
+
+    assert "more than 5,040 ways in which rank 0 may fill fused buffer fused" in reasons()
+    assert "ways in which rank 0 may fill fused buffer fused" in reasons(0.2)
+    plan["fusion"][0]["cap_bytes"] = 4
+    assert planguard.check(plan, model="gloo").outcome is Outcome.SAFE
+
+
 BARRIER = {"op": "barrier"}
 SYNCHRONOUS = {"op": "all_reduce", "bytes": 4, "id": "b", "label": "b"}
 DECIDED = {

@@ -148,12 +148,12 @@ def test_a_batch_with_a_collective_is_decided_where_its_steps_play_no_part(case:
 
 
 def test_what_is_not_followed_says_so() -> None:
-    """A rooted collective that may finish early leaves it open; no certificate covers turns."""
+    """A rooted collective that a rank may leave leaves it open; no certificate covers turns."""
     root: Item = {"op": "broadcast", "root": 0, "bytes": 4, "async": True, "work": "h"}
     rest = [message("isend", 1, "m"), wait("h"), wait("m")]
     verdict = pg.check(plan([root, *rest], [root, wait("h"), message("recv", 0)]), model="mpi-pg")
     assert verdict.unknown
-    assert "may finish early" in verdict.reasons[0]
+    assert "may leave early" in verdict.reasons[0]
     document = plan(*CASES["workers of one group keep their order"][1])
     safe = pg.check(document, options=CheckOptions(model="mpi-pg", certificate=True))
     assert safe.safe

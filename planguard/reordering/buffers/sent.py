@@ -35,7 +35,7 @@ def orders_sent(leader: FusedRank, held: Held, deadline: Deadline) -> tuple[list
     rank holds at the end and never waits for: on its own it would keep it.
 
     Raises:
-        UndecidedError: There are too many orders, or no time for them.
+        UndecidedError: There are too many ways to fill the buffer, or no time for them.
     """
     names = held.ready.name
     found: dict[Sent, None] = {}
@@ -47,15 +47,14 @@ def orders_sent(leader: FusedRank, held: Held, deadline: Deadline) -> tuple[list
             f"rank {leader.order.rank} waits for a member of fused buffer {held.buffer.id} before "
             "all of it is ready, and the buffer is a pool; fixed membership states what it sends"
         )
-    where = f"orders in which rank {leader.order.rank} may fill fused buffer {held.buffer.id}"
-    for number, order in enumerate(extensions(held.ready.below)):
+    where = f"ways in which rank {leader.order.rank} may fill fused buffer {held.buffer.id}"
+    for number, buckets in enumerate(_layouts(held, waited, is_cut=waits)):
         if number >= ORDERS and not deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ORDERS:,} {where}"))
         if deadline.expired():
             raise UndecidedError(out_of_time(f" after {number:,} {where}"))
-        for buckets in _flushed(held, order, waited, is_cut=waits):
-            is_whole &= sum(map(len, buckets)) == len(held.elements)
-            found[tuple(frozenset(map(names, bucket)) for bucket in buckets)] = None
+        is_whole &= sum(map(len, buckets)) == len(held.elements)
+        found[tuple(frozenset(map(names, bucket)) for bucket in buckets)] = None
     is_stated = held.buffer.membership == "fixed" or not (
         len(_lists(held)) > 1 or waits or not is_whole
     )
@@ -79,6 +78,12 @@ def _lists(held: Held) -> list[tuple[int, ...]]:
     count = held.buffer.buffers or 1
     lists = (held.ready.declared[first::count] for first in range(count))
     return [members for members in lists if members]
+
+
+def _layouts(held: Held, waited: frozenset[int], *, is_cut: bool) -> Iterator[Buckets]:
+    """Yield the flushes of a rank that orders its own buffer, for all orders of readiness."""
+    for order in extensions(held.ready.below):
+        yield from _flushed(held, order, waited, is_cut=is_cut)
 
 
 def _flushed(
@@ -109,18 +114,28 @@ def _flushed(
     head = tuple(bucket for _, bucket in sorted(full))
     for rest in itertools.permutations(left):
         yield head + rest
-        yield head + tuple(bucket for bucket in rest if not waited.isdisjoint(bucket))
+        kept = tuple(bucket for bucket in rest if not waited.isdisjoint(bucket))
+        if kept != rest:
+            yield head + kept
 
 
 def _cut(held: Held, order: Sequence[int], waited: frozenset[int]) -> Iterator[Buckets]:
-    """Yield the flushes of a filled buffer for all places where waits may end a bucket."""
-    for cuts in itertools.product((False, True), repeat=len(order) - 1):
-        ends = [at for at, is_end in enumerate(cuts, 1) if is_end]
-        pieces = [order[a:b] for a, b in itertools.pairwise((0, *ends, len(order)))]
-        buckets = tuple(b for piece in pieces for b in pack(piece, held.ready.sizes, held.cap))
-        yield buckets
+    """Yield the flushes of a filled buffer for all places where waits may end a bucket.
+
+    Buckets are as full as they can be at first; then the last one that can be shorter is, by one
+    element, and what follows is filled anew, as far as that goes.
+    """
+    buckets = list(pack(order, held.ready.sizes, held.cap))
+    while buckets:
+        yield tuple(buckets)
         if waited.isdisjoint(buckets[-1]):
-            yield buckets[:-1]
+            yield tuple(buckets[:-1])
+        left: list[int] = []
+        while buckets and len(buckets[-1]) == 1:
+            left += buckets.pop()
+        if buckets:
+            *head, last = buckets.pop()
+            buckets += [tuple(head), *pack((last, *reversed(left)), held.ready.sizes, held.cap)]
 
 
 def _waits_early(rank: FusedRank, held: Held) -> bool:

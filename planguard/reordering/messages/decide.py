@@ -29,7 +29,6 @@ from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
 from planguard.plan.actions import KIND_MASK, MEMBER, Kind
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import ROOTED, bytes_of
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.states import Machine, State, endings
@@ -50,6 +49,7 @@ from planguard.reordering.messages.wildcards import (
     is_choice_wait,
     is_wild,
 )
+from planguard.reordering.rooted import leavers
 from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import UNLIMITED, Family, strict
 from planguard.verdict import Finding, Met, Outcome, Verdict
@@ -96,7 +96,11 @@ def over_matches(
         flat = named(flat)
         if not has_choice(flat):
             return settled(plan, flat, model, fixed)
-    reason = _unclear(flat, model, options, is_renamed=is_renamed)
+    reason = _unclear(flat, model, is_renamed=is_renamed)
+    if reason is None and leavers(plan, columns, model, options.eager_bytes):
+        reason = construct(
+            "messages that compete beside a rooted collective that a rank may leave early"
+        )
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
@@ -110,9 +114,7 @@ def over_matches(
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
 
-def _unclear(
-    flat: dict[str, Any], model: ExecutionModel, options: CheckOptions, *, is_renamed: bool
-) -> Reason | None:
+def _unclear(flat: dict[str, Any], model: ExecutionModel, *, is_renamed: bool) -> Reason | None:
     """Return why a plan cannot be searched under a model, if it cannot."""
     ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
     inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
@@ -136,19 +138,7 @@ def _unclear(
         return construct("messages that compete beside a dropped handle, which may swallow some")
     if "probe" in kinds and model.one_lock:
         return construct("a probe, which ProcessGroupMPI does not have")
-    if model.eager and any(_leaves_early(item, options.eager_bytes) for item in ops):
-        return construct("messages that compete beside a broadcast or reduce that may finish early")
     return None
-
-
-def _leaves_early(item: dict[str, Any], limit: int) -> bool:
-    """Tell whether a rank may leave a call with some there: of any size where one gives to many."""
-    if item["op"] not in ROOTED:
-        return False
-    if item["op"] in {"broadcast", "reduce"}:
-        return True
-    size = bytes_of(item)
-    return size is None or size <= limit
 
 
 class _Search:

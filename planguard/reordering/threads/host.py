@@ -18,10 +18,11 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import ROOTED, SENDS, STARTED, bytes_of
+from planguard.plan.vocabulary import SENDS, STARTED, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
+from planguard.reordering.rooted import leavers
 from planguard.reordering.threads.created import made_twice
 from planguard.reordering.threads.device import DeviceThreadKernels
 from planguard.reordering.threads.lanes import ThreadKernels, at_gates, threads_left
@@ -211,15 +212,11 @@ class _Search:
         Between threads more buffering can lead to a worse order, so the two ends of the model do
         not decide.
         """
-        for body in self.flat["ranks"].values():
-            for item in leaves(body["actions"]):
-                size = bytes_of(item)
-                rooted = item["op"] in ROOTED
-                if rooted and (size is None or size <= self.options.eager_bytes):
-                    raise UndecidedError(
-                        "threads that share a communicator or channel beside a broadcast or "
-                        "reduce that may finish early"
-                    )
+        if leavers(self.plan, expand(self.plan), self.model, self.options.eager_bytes):
+            raise UndecidedError(
+                "threads that share a communicator or channel beside a rooted collective that a "
+                "rank may leave early"
+            )
         return replace(self.model, eager=False, early_degree=None, send_modes=True)
 
     def _lent(self, model: ExecutionModel) -> Iterator[frozenset[Place]]:

@@ -24,6 +24,7 @@ from planguard.kernels import current
 from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.reordering.rooted import leavers
 from planguard.reordering.threads.lanes import ThreadLanes, actions_of
 from planguard.semantics.model import UNLIMITED
 
@@ -221,9 +222,11 @@ def early(
     """Return rank and match of the sends that may finish with nobody there.
 
     Raises:
-        UndecidedError: A rooted collective may finish early.
+        UndecidedError: A rank may leave a rooted collective early.
     """
-    sizes, rooted = plan.code.sig_bytes, model.early_degree or {}
+    if leavers(plan, columns, model, limit):
+        raise UndecidedError("a rooted collective that a rank may leave early")
+    sizes = plan.code.sig_bytes
     found = set[tuple[int, int]]()
     posted: dict[tuple[int, int], list[int]] = {}
     for lane, rank in enumerate(base.lane_rank):
@@ -240,8 +243,6 @@ def early(
             small = [sizes[columns.sig[one]] <= limit or sizes[columns.sig[one]] == UNLIMITED
                      for one in calls]  # fmt: skip
             kinds = [columns.op[one] & KIND_MASK for one in calls]
-            if any(s and k in rooted for s, k in zip(small, kinds, strict=True)):
-                raise UndecidedError("a broadcast or reduce that may finish early")
             messages = [one for one in range(len(calls)) if is_point_to_point(kinds[one])]
             for one, match in zip(messages, posted.get((rank, at - begin), []), strict=True):
                 if small[one] and kinds[one] == Kind.SEND:
