@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 
 import pytest
 
@@ -258,6 +261,145 @@ def test_threads_that_take_turns_are_never_called_unsafe():
         thread.join()
 
     assert not outcome(job, allow_unknown=True).unsafe
+
+
+def reduce(count, group=None):
+    """A call that is known by its size."""
+    dist.all_reduce(torch.ones(count), group=group)
+
+
+def known_to_end():
+    """Each way to know that a task has ended, and a call behind each."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(reduce, 1).result()
+        reduce(2)
+        pool.submit(reduce, 1).exception()
+        reduce(2)
+        wait([pool.submit(reduce, 1)])
+        reduce(2)
+        for _ in as_completed([pool.submit(reduce, 1)]):
+            reduce(2)
+        list(pool.map(reduce, [1, 3]))
+        reduce(2)
+        task = pool.submit(reduce, 1)
+        while not task.done():
+            time.sleep(0.001)
+        reduce(2)
+        pool.submit(reduce, 1)
+    reduce(2)
+
+
+def awaited():
+    """A task that a coroutine waits for."""
+
+    async def main():
+        await asyncio.to_thread(reduce, 1)
+        reduce(2)
+
+    asyncio.run(main())
+
+
+def polled():
+    """A thread that is asked whether it still runs."""
+    thread = threading.Thread(target=reduce, args=(1,))
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+    reduce(2)
+
+
+def tasks_in_order():
+    """Tasks of one thread come in their order, beside calls on another group."""
+    own = dist.new_group([0, 1])
+    with ThreadPoolExecutor(1) as pool:
+        tasks = [pool.submit(reduce, count, own) for count in (1, 2, 3)]
+        reduce(4)
+        wait(tasks)
+        reduce(5, own)
+
+
+def beside():
+    """A task and the main thread on one group."""
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(reduce, 1)
+        reduce(2)
+        task.result()
+
+
+def too_early():
+    """A wait that may be over before the task is."""
+    with ThreadPoolExecutor(1) as pool:
+        wait([pool.submit(reduce, 1)], timeout=0.0001)
+        reduce(2)
+
+
+def any_of_two():
+    """The first of two tasks has ended, which need not be the one that communicates."""
+    with ThreadPoolExecutor(2) as pool:
+        next(as_completed([pool.submit(time.sleep, 0.01), pool.submit(reduce, 1)]))
+        reduce(2)
+
+
+def two_threads():
+    """Two tasks of two threads on one group."""
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(reduce, 1)
+        pool.submit(reduce, 2)
+
+
+def crossed():
+    """A pool of one thread is given the same tasks in another order."""
+    groups = [dist.new_group([0, 1]) for _ in range(2)]
+    with ThreadPoolExecutor(1) as pool:
+        for group in groups if dist.get_rank() else groups[::-1]:
+            pool.submit(reduce, 1, group)
+
+
+@pytest.mark.parametrize("job", [known_to_end, awaited, polled, tasks_in_order])
+def test_a_task_ends_where_somebody_knows_that_it_has(job):
+    """Calls behind that come behind those of the task."""
+    assert outcome(job).outcome is Outcome.SAFE
+
+
+@pytest.mark.parametrize("job", [beside, too_early, any_of_two, two_threads, crossed])
+def test_a_task_is_a_thread_from_submit_to_its_end(job):
+    """Its calls and those of others come in any order; one thread keeps that of its tasks."""
+    assert outcome(job).unsafe
+
+
+def test_more_tasks_than_threads_are_not_decided():
+    """Each rank's two threads wait in calls that the other rank has not begun."""
+
+    def job():
+        groups = [dist.new_group([0, 1]) for _ in range(4)]
+        order = groups if dist.get_rank() else [*groups[2:], *groups[:2]]
+        with ThreadPoolExecutor(2) as pool:
+            for group in order:
+                pool.submit(reduce, 1, group)
+
+    assert outcome(job, allow_unknown=True).outcome is Outcome.UNKNOWN
+
+
+def test_a_callback_of_a_task_is_not_waited_for_with_it():
+    """Who reads the result may go on before the callback has run; the end of the pool waits for
+    it, and a callback that is added to what has ended runs at once.
+    """
+
+    def job(first):
+        with ThreadPoolExecutor(1) as pool:
+            task = pool.submit(time.sleep, 0.02)
+            if first == "ended":
+                task.result()
+                time.sleep(0.02)
+            task.add_done_callback(lambda _: reduce(1))
+            task.result()
+            if first == "read":
+                reduce(2)
+        reduce(3)
+
+    for first, expected in (("read", "UNKNOWN"), ("left", "SAFE"), ("ended", "SAFE")):
+        found = outcome(functools.partial(job, first), allow_unknown=True)
+        assert found.outcome.name == expected, first
 
 
 PAUSED = """\

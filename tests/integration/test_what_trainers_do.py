@@ -36,29 +36,48 @@ kept = copy.deepcopy({"loss": loss.item()})  # as a trainer's state does
 pickle.loads(pickle.dumps(kept))
 if sys.argv[2] == "saves":
     dcp.async_save({"model": model.state_dict()}, checkpoint_id=sys.argv[1]).result()
+else:
+    own = dist.new_group() if sys.argv[2] == "own" else None
+    saving = dcp.async_save(
+        {"model": model.state_dict()}, checkpoint_id=sys.argv[1], process_group=own
+    )
+    model(torch.ones(1, 4)).sum().backward()  # the next step, beside it
+    saving.result()
 dist.barrier()
 dist.destroy_process_group()
 """
 
 
+def dry_run(folder, saves, *words):
+    """Run the job on two ranks, played or recorded, and give the exit code and what was said."""
+    (folder / "job.py").write_text(JOB)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "planguard", "dryrun", "--model", "gloo", *words, "-o", "run", "--",
+         *launch, "job.py", str(folder / "saved"), saves],
+        cwd=folder, capture_output=True, text=True, timeout=160, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("way", ["stub", "recorded"])
 def test_workers_states_checkpoints_and_uneven_data(tmp_path, way):
     """Processes that load data, a number of the trainer's state that is copied and pickled, the
-    name of the backend, a monitored barrier, a checkpoint that a thread writes, and Join over
-    loaders of different lengths: nothing is refused, no handle is told as never waited for.
-    Played, it saves nothing: a checkpoint's thread between ranks of different programs is PG904.
+    name of the backend, a monitored barrier, a checkpoint that a task of a pool writes, and Join
+    over loaders of different lengths: nothing is refused, no handle is told as never waited for.
     """
-    (tmp_path / "job.py").write_text(JOB)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    words = ["--stub"] if way == "stub" else ["--witness"]
-    done = subprocess.run(
-        [sys.executable, "-m", "planguard", "dryrun", "--model", "gloo", *words, "-o", "run", "--",
-         *launch, "job.py", str(tmp_path / "saved"),
-         "saves" if way == "recorded" else ""],
-        cwd=tmp_path, capture_output=True, text=True, timeout=160, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-    )  # fmt: skip
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    code, said = dry_run(tmp_path, "saves", "--stub" if way == "stub" else "--witness")
+    assert code == 0, said
     assert "verdict: SAFE" in said
     assert "PG301" not in said
+
+
+@pytest.mark.parametrize(("group", "verdict"), [("own", "SAFE"), ("default", "UNKNOWN")])
+def test_a_checkpoint_that_is_saved_beside_a_step(tmp_path, group, verdict):
+    """async_save with a group of its own is decided; on the default group its calls and those of
+    the step come in any order, which is told.
+    """
+    _, said = dry_run(tmp_path, group, "--stub")
+    assert f"verdict: {verdict}" in said
+    assert ("PG904" in said) == (group == "default")

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from planguard.capture.names.thread_orders import BY, JOINED, STARTED, THREAD, open_threads
+from planguard.capture.names.thread_orders import (
+    BEHIND,
+    BY,
+    JOINED,
+    POOL,
+    STARTED,
+    THREAD,
+    WORKERS,
+    open_threads,
+)
 
 
 def call(name, thread=0):
@@ -54,3 +63,43 @@ def test_what_another_thread_starts_may_come_as_soon_as_that_one_runs(by):
     actions = [call("a"), mark(STARTED, 1), call("b"), mark(STARTED, 2, by=by), call("t", 2)]
     found = [[["b"], ["t"]]]
     assert shape(actions) == (["a", *found] if by == 1 else [[["a", "b"], ["t"]]])
+
+
+def task(number, workers=1, **about):
+    """The start of a task of pool 1, or of a callback behind one."""
+    return {**mark(STARTED, number), POOL: 1, WORKERS: workers, **about}
+
+
+def test_a_pool_of_one_thread_runs_its_tasks_in_order():
+    """Two tasks share a lane; a pool of two runs them side by side."""
+    for workers, lanes in ((1, [["t", "u"], ["b"]]), (2, [["t"], ["u"], ["b"]])):
+        actions = [
+            task(1, workers), task(2, workers), call("t", 1), call("u", 2), call("b"),
+            mark(JOINED, 1), mark(JOINED, 2), call("c"),
+        ]  # fmt: skip
+        assert shape(actions) == [lanes, "c"]
+
+
+def test_who_reads_a_result_has_not_waited_for_a_callback():
+    """The callback comes behind its task, and until the pool has ended."""
+    actions = [
+        task(1, 2), task(2, 2, **{BEHIND: 1}), call("t", 1), mark(JOINED, 1), call("b"),
+        call("d", 2), mark(JOINED, 2), call("c"),
+    ]  # fmt: skip
+    assert shape(actions) == [[["t", "d"], ["b"]], "c"]
+    assert [direction for _, _, direction in open_threads(0, actions)[1]] == ["over"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "words"),
+    [
+        ([task(1, 2), task(2, 2), task(3, 2)], "3 tasks of rank 0 communicate in a pool of 2"),
+        ([task(1), {**task(2), BY: 9}], "give tasks that communicate to a pool of one thread"),
+    ],
+)
+def test_tasks_whose_order_no_lanes_have_are_not_decided(starts, words):
+    """More tasks than threads, and tasks of one thread that several threads hand over."""
+    calls = [call("t", one[THREAD]) for one in starts]
+    _, notes = open_threads(0, [*starts, *calls])
+    assert sorted(direction for _, _, direction in notes) == ["over", "under"]
+    assert words in notes[0][1]

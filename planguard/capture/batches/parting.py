@@ -347,8 +347,9 @@ def _at_places(ways: Mapping[int, Way], places: Sequence[Location]) -> Parting |
 
 def _of_thread(way: Way, action: Action, named: Sequence[tuple[Way, Action]]) -> Parting | None:
     """Tell a call of a thread by the line that starts it: behind it the clock decides."""
-    mark = {"op": STARTED, THREAD: action[THREAD]}
-    started = way.log.actions.index(mark) if mark in way.log.actions else None
+    mark = STARTED, action[THREAD]
+    starts = ((one["op"], one.get(THREAD)) for one in way.log.actions)
+    started = next((at for at, one in enumerate(starts) if one == mark), None)
     lines = [s for s in way.steps if started is not None and s.issued <= started]
     other, call = next(((o, c) for o, c in named if o.rank != way.rank), (None, None))
     if not lines or other is None:

@@ -2,8 +2,10 @@
 
 A thread's calls may come before, between and after those that other threads issue while it runs.
 Played ranks therefore note where a thread is started and joined, and what runs side by side becomes
-a `threads` block. Threads that order each other by other means (an event, a queue) are interleaved
-all the same, which a ledger entry says: a finding may then rest on an order that never happens.
+a `threads` block. A task of a thread pool counts as a thread (``pools``); a pool of one thread runs
+its tasks in the order in which they were submitted. Threads that order each other by other means
+(an event, a queue) are interleaved all the same, which a ledger entry says: a finding may then rest
+on an order that never happens.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from planguard.capture.names.pools import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from planguard.capture.names.pools import Place
 
 Action = dict[str, Any]
 THREAD = "x-thread"
@@ -24,7 +31,11 @@ STARTED, JOINED = "x-started", "x-joined"
 """Marks between recorded actions: ``{"op": STARTED, THREAD: number, BY: number of who did it}``."""
 BY = "x-by"
 """Of a mark: the thread that started or joined; absent for the main one."""
+POOL, WORKERS, BEHIND = "x-pool", "x-workers", "x-behind"
+"""Of the mark of a task's start: its pool, the threads of that, and for a callback its task."""
 
+_FUTURES = "concurrent.futures._base"
+"""The module that waits for the ends of tasks, which are noted."""
 NOBODY = -1
 """Number of a thread that nobody saw start."""
 KIND = "host-threads"
@@ -32,6 +43,8 @@ _IN_PLACE = frozenset({"planguard.capture.values.own_turns"})
 """Modules whose functions stand in the place of a wait, and hand it on for who called them."""
 NUMBER = "_planguard_number"
 """Attribute of a thread that was started while a rank was played."""
+_IS_ALIVE = threading.Thread.is_alive
+"""As it is; a played rank asks in its place who comes first."""
 
 
 class Threads:
@@ -41,6 +54,7 @@ class Threads:
         self.marks = marks
         self.numbers = {threading.get_ident(): 0}
         self.waits: list[str] = []
+        self.tasks = Tasks(self._handed_over, self.as_thread, self.joined)
         self._count = 0
 
     def number(self) -> int | None:
@@ -56,6 +70,20 @@ class Threads:
     def joined(self, number: int) -> None:
         """Note that the running thread has waited for another."""
         self._mark(JOINED, number)
+
+    def known_to_end(self, one: Any) -> None:
+        """Note that the running thread was told that a thread or the task of a future has ended."""
+        if not isinstance(one, threading.Thread):
+            self.tasks.known_to_end(one)
+        elif hasattr(one, NUMBER) and not _IS_ALIVE(one):
+            self.joined(getattr(one, NUMBER))
+
+    def _handed_over(self, place: Place) -> int:
+        """Note that a task, or a callback behind one, is handed to a pool."""
+        self._count += 1
+        about = {POOL: place.pool, WORKERS: place.workers}
+        self._mark(STARTED, self._count, about | ({BEHIND: place.behind} if place.behind else {}))
+        return self._count
 
     @contextmanager
     def as_thread(self, number: int) -> Iterator[None]:
@@ -95,17 +123,22 @@ class Threads:
             if not thread.is_alive():
                 self.joined(getattr(thread, NUMBER, 0))
 
-        kind.start, kind.join = started, joined
-        event.wait, condition.wait = (self._waiting(original) for original in waits)
-        try:
-            yield
-        finally:
-            kind.start, kind.join = start, join
-            event.wait, condition.wait = waits
+        with ExitStack() as stack:
 
-    def _mark(self, op: str, number: int) -> None:
+            def replace(owner: Any, name: str, value: Any) -> None:
+                stack.callback(setattr, owner, name, getattr(owner, name))
+                setattr(owner, name, value)
+
+            replace(kind, "start", started)
+            replace(kind, "join", joined)
+            for owner, original in zip((event, condition), waits, strict=True):
+                replace(owner, "wait", self._waiting(original))
+            self.tasks.follow(replace)
+            yield
+
+    def _mark(self, op: str, number: int, about: Mapping[str, Any] | None = None) -> None:
         by = self.numbers.get(threading.get_ident(), NOBODY)
-        self.marks.append({"op": op, THREAD: number, **({BY: by} if by else {})})
+        self.marks.append({"op": op, THREAD: number, **(about or {}), **({BY: by} if by else {})})
 
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
@@ -113,8 +146,9 @@ class Threads:
             while frame.f_back is not None and frame.f_globals.get("__name__") in _IN_PLACE:
                 frame = frame.f_back
             module = str(frame.f_globals.get("__name__", ""))
-            # A thread waits for its own start, and ours for each other's answers.
-            if module != "threading" and not module.startswith("planguard."):
+            # A thread waits for its own start, a task's reader for its end, ours for each other.
+            is_known = module in ("threading", _FUTURES) or module.startswith("planguard.")
+            if not is_known:
                 self.waits.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
             return original(self_, timeout)
 
@@ -164,8 +198,9 @@ def open_threads(
     busy = {action[THREAD] for action in actions if THREAD in action and not _is_mark(action)}
     if not busy:
         return [action for action in actions if not _is_mark(action)], []
+    pools = _Pools({a[THREAD]: a for a in actions if a["op"] == STARTED})
     found: list[Action] = []
-    notes: list[tuple[str, str, str]] = []
+    notes = pools.callbacks(rank, busy)
     side: list[Action] = []
     running: set[int] = set()
     ended_by: dict[int, set[int]] = defaultdict(set)
@@ -180,13 +215,13 @@ def open_threads(
             else:
                 running -= _ended_with(number, ended_by)  # a thread may be joined twice
             if not running:
-                found += _block(rank, side, notes)
+                found += _block(rank, side, notes, pools)
                 side = []
         elif running or number:
             side.append(action)
         else:
             found.append(action)
-    found += _block(rank, side, notes)
+    found += _block(rank, side, notes, pools)
     if waits and found:
         said = (
             f"threads of rank {rank} wait for each other otherwise than by join ({waits[0]}); they "
@@ -194,6 +229,56 @@ def open_threads(
         )
         notes.append((KIND, said, "over"))
     return found, notes
+
+
+@dataclass(frozen=True)
+class _Pools:
+    """What starts say of tasks: the marks by the number of what started."""
+
+    marks: Mapping[int, Action]
+
+    def lane(self, number: int) -> int:
+        """Return what a task shares with those that come in an order: its pool of one thread."""
+        mark = self.marks.get(number, {})
+        if mark.get(WORKERS) == 1:
+            return -int(mark[POOL])
+        return int(mark.get(BEHIND, number))
+
+    def callbacks(self, rank: int, busy: set[int]) -> list[tuple[str, str, str]]:
+        """Say where callbacks of tasks communicate, whose end nobody is known to wait for."""
+        if not any(BEHIND in self.marks.get(number, {}) for number in busy):
+            return []
+        said = (
+            f"a callback of a task of rank {rank} communicates: its calls and those of its task "
+            "are taken to come as late as the pool lives"
+        )
+        return [(KIND, said, "over")]
+
+    def undecided(self, rank: int, numbers: set[int]) -> str:
+        """Say why the order of some tasks is not known; empty where it is.
+
+        More tasks than threads of their pool wait for each other in ways that no lanes have: which
+        of them ends first says who begins next. Tasks that several threads hand to a pool of one
+        come in any order.
+        """
+        tasks: dict[int, list[Action]] = defaultdict(list)
+        for number in sorted(numbers):
+            mark = self.marks.get(number, {})
+            if POOL in mark:
+                tasks[mark[POOL]].append(mark)
+        for marks in tasks.values():
+            workers, given = marks[0][WORKERS], [one for one in marks if BEHIND not in one]
+            if 1 < workers < len(given):
+                return (
+                    f"{len(given)} tasks of rank {rank} communicate in a pool of {workers} "
+                    "threads: which of them waits for which is not known"
+                )
+            if workers == 1 and len({one.get(BY, 0) for one in given}) > 1:
+                return (
+                    f"several threads of rank {rank} give tasks that communicate to a pool of one "
+                    "thread: their order is not known"
+                )
+        return ""
 
 
 def _starts_first(actions: Sequence[Action]) -> list[Action]:
@@ -225,17 +310,21 @@ def _is_mark(action: Action) -> bool:
     return action["op"] in (STARTED, JOINED)
 
 
-def _block(rank: int, side: list[Action], notes: list[tuple[str, str, str]]) -> list[Action]:
+def _block(
+    rank: int, side: list[Action], notes: list[tuple[str, str, str]], pools: _Pools
+) -> list[Action]:
     """Return what was issued side by side as a block, or in order where one thread issued it."""
     thread_of: dict[int, int] = defaultdict(int)
     plain = []
     for action in side:
         kept = {name: value for name, value in action.items() if name != THREAD}
-        thread_of[id(kept)] = action.get(THREAD, 0)
+        thread_of[id(kept)] = pools.lane(action.get(THREAD, 0))
         plain.append(kept)
     found, crosses = lists(plain, thread_of)
+    said = pools.undecided(rank, {action.get(THREAD, 0) for action in side})
     if crosses:
         said = f"a thread of rank {rank} waits for what another started: their order is not known"
+    if said:
         notes += [(KIND, said, "under"), (KIND, said, "over")]
         return plain
     return plain if len(found) < 2 else [{"op": "threads", "threads": found}]

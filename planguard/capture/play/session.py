@@ -57,6 +57,7 @@ class Session:
         self.recorder.follow_operators()
         self.answers = Answers(rank, odd)
         self.recorder.before_call = self.answers.events.before_call
+        self.answers.turns.told_of_end = self.recorder.threads.known_to_end
         self.readings = Readings(rank, None if odd is None else odd.sides)
         self.reads: list[str] = []
         self.mesh: Any = None

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import itertools
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.names.pools import Place, Tasks
 from planguard.capture.run.log import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 _NUMBER = "_planguard_recorded"
-"""Attribute of a thread or a future: the number of what it runs."""
+"""Attribute of a thread: its number."""
 
 
 def watch_threads(
@@ -36,7 +37,6 @@ def watch_threads(
     """
     numbers = itertools.count(1)
     start, join = threading.Thread.start, threading.Thread.join
-    submit, result = ThreadPoolExecutor.submit, Future.result
 
     def started(thread: threading.Thread) -> None:
         number, run = next(numbers), thread.run
@@ -57,31 +57,20 @@ def watch_threads(
         if number and not thread.is_alive():
             tell(Kind.JOINED, number)
 
-    def submitted(pool: Any, fn: Any, /, *args: Any, **options: Any) -> Any:
+    def handed_over(_: Place) -> int:
         number = next(numbers)
-
-        def running(*given: Any, **named: Any) -> Any:
-            tell(Kind.BEGUN, number)
-            with inside():
-                return fn(*given, **named)
-
         tell(Kind.STARTED, number)
-        future = submit(pool, running, *args, **options)
-        setattr(future, _NUMBER, number)
-        return future
+        return number
 
-    def read(future: Any, timeout: float | None = None) -> Any:
-        try:
-            return result(future, timeout)
-        finally:
-            number = getattr(future, _NUMBER, 0)
-            if number and future.done():
-                tell(Kind.JOINED, number)
+    @contextmanager
+    def running_task(number: int) -> Iterator[None]:
+        tell(Kind.BEGUN, number)
+        with inside():
+            yield
 
-    for owner, name, value in (
-        (threading.Thread, "start", started),
-        (threading.Thread, "join", joined),
-        (ThreadPoolExecutor, "submit", submitted),
-        (Future, "result", read),
-    ):
-        replace(owner, name, value)
+    def ended(number: int) -> None:
+        tell(Kind.JOINED, number)
+
+    replace(threading.Thread, "start", started)
+    replace(threading.Thread, "join", joined)
+    Tasks(handed_over, running_task, ended).follow(replace)

@@ -23,12 +23,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.own_files import is_caught_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 TURN = "who comes first, or what a wait ends with"
@@ -49,6 +50,8 @@ class Turns:
         self._is_odd = is_odd
         self._line = place
         self._begun: Counter[str] = Counter()
+        self.told_of_end: Callable[[Any], None] = _nothing
+        """Called with each future and thread of which the program is told that it has ended."""
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
         """Return every function that asks: owner, name, and what makes the one in its place."""
@@ -93,10 +96,15 @@ class Turns:
             place = self._place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
             futures = list(dict.fromkeys(fs))
             if place is None or len(futures) < 2:
-                return original(futures, *args, **options)
-            return iter(self._ordered(place, futures, original, args, options))
+                return self._telling(original(futures, *args, **options))
+            return self._telling(self._ordered(place, futures, original, args, options))
 
         return as_completed
+
+    def _telling(self, futures: Iterable[Any]) -> Iterator[Any]:
+        for one in futures:
+            self.told_of_end(one)
+            yield one
 
     def _ordered(
         self, place: str, futures: list[Any], original: Any, args: Any, options: Any
@@ -118,8 +126,14 @@ class Turns:
 
     def _ended(self, original: Any) -> Any:
         def ended(one: Any) -> bool:
-            found = bool(original(one))
-            return found != self._asked(sys._getframe(1))  # noqa: SLF001 - same
+            found, is_other = bool(original(one)), self._asked(sys._getframe(1))  # noqa: SLF001 - same
+            is_thread = isinstance(one, threading.Thread)
+            has_ended = found != is_thread
+            if is_other and not has_ended:
+                _wait_for(one)
+            if is_other != has_ended:
+                self.told_of_end(one)
+            return found != is_other
 
         return ended
 
@@ -229,9 +243,11 @@ class Turns:
             futures = list(fs)
             _, rest = found = original(futures, timeout, return_when)
             is_limited = timeout is not None or return_when != _ALL
-            if not is_limited or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                return found
-            return type(found)(*_others(futures, rest, lambda: original(futures, _AT_MOST)[0]))
+            if is_limited and self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                found = type(found)(*_others(futures, rest, lambda: original(futures, _AT_MOST)[0]))
+            for one in found[0]:
+                self.told_of_end(one)
+            return found
 
         return wait
 
@@ -269,6 +285,19 @@ class Turns:
 
 
 _ALL = "ALL_COMPLETED"
+
+
+def _nothing(_: Any) -> None:
+    """Tell nobody."""
+
+
+def _wait_for(one: Any) -> None:
+    """Wait for what a rank is told has ended, as far as it can be waited for."""
+    with suppress(Exception):
+        if isinstance(one, threading.Thread):
+            one.join(_AT_MOST)
+        elif isinstance(one, concurrent.futures.Future):
+            one.exception(_AT_MOST)
 
 
 def _others(futures: list[Any], rest: Any, ended: Callable[[], Any]) -> tuple[set[Any], set[Any]]:
