@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 MAX_ACTIONS = 3_000_000
 """Actions beyond which the engine is not asked."""
 
+NO_PLAN = (
+    "every recorded call ended, and nothing in them shows a hang; whether another order of these "
+    "calls could hang is open, since the recordings lack what a plan needs: {}"
+)
+
 
 def other_executions(
     recording: Recording, model: str
@@ -38,7 +43,7 @@ def other_executions(
             return [], folded.proved, []
         blocking = _check(recording, model, blocking=True)
     except PlanError as error:
-        return [], (), [f"the recorded calls make no plan: {error.message}"]
+        return [], (), [NO_PLAN.format(error.message)]
     if blocking.safe:
         return [], blocking.proved, []
     if not any(_is_open(recording)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import PlanError
 from planguard.plan.format import read
 from planguard.plan.vocabulary import BLOCKING, HANDLES, MESSAGES, STARTED
-from planguard.recording.observed import Observed
+from planguard.recording.observed import Call, Observed
 from planguard.recording.track import ABSENT
 
 if TYPE_CHECKING:
@@ -226,10 +226,23 @@ def _fields(one: Observed, *, is_async: bool) -> dict[str, Any]:
         fields["async"] = True
     if call.op in HANDLES and one.work is not None:
         fields["work"] = one.work
-    if call.count is not None and call.dtype is not None:
+    if _may_be_uneven(call):
+        fields |= {} if call.dtype is None else {"dtype": call.dtype}
+    elif call.count is not None and call.dtype is not None:
         fields |= {"count": call.count, "dtype": call.dtype}
     elif call.bytes is not None:
         fields["bytes"] = call.bytes
     if (at := call.source) is not None:
         fields["src"] = [at.file, at.line or 0, at.function or ""]
     return fields
+
+
+def _may_be_uneven(call: Call) -> bool:
+    """Tell whether members may have other sizes, in parts that the recording does not tell.
+
+    NCCL's Flight Recorder writes ``all_to_all_single`` with splits as ``nccl:all_to_all`` with what
+    goes in and comes out (torch 2.13.0, ``ProcessGroupNCCL::alltoall_base``): equal or not, such
+    sizes say nothing of what each gives to each.
+    """
+    is_open = call.shape is not None and call.in_splits is None and call.out_splits is None
+    return is_open and call.family == "all_to_all"

@@ -15,19 +15,28 @@ from typing import TYPE_CHECKING
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.stderr import ABANDONED
 from planguard.audit.readers.text_log import LOCAL
+from planguard.words import name_ranks
 
 if TYPE_CHECKING:
     from planguard.audit.readers.text_log import Log
 
 KILLED = {-4: "SIGILL", -7: "SIGBUS", -8: "SIGFPE", -9: "SIGKILL", -11: "SIGSEGV"}
 """Exit codes of processes that nobody in torch ends in this way."""
+OWN = ("SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV")
+"""Signals that a process gives itself: who sent them need not be asked."""
 _FIRST = re.compile(r"Root Cause \(first observed failure\)")
 _RANK_OF = re.compile(r"\s*rank\s+: (\d{1,7}) \(local_rank")
+_TIME_OF = re.compile(r"\s*time\s+: (\S{1,40})")
 _CODE_OF = re.compile(r"\s*exitcode\s*: (-?\d{1,4}) ")
 _TRACE_OF = re.compile(r"\s*traceback : Traceback \(most recent call last\)")
 _ERROR_OF = re.compile(r"  (?P<error>[A-Za-z_][\w.]{0,120}(?:: .*)?)\Z")
 """The last line of a traceback that ``@record`` kept, in the summary of ``ChildFailedError``."""
 _LOCAL_CODE = re.compile(r"failed \(exitcode: (-?\d{1,4})\) local_rank: (\d{1,6}) \(pid: \d+\)")
+_SPAWNED = re.compile(
+    r"ProcessExitedException: process (?P<local>\d{1,6}) terminated with signal "
+    r"(?P<signal>SIG[A-Z]{2,6})"
+)
+"""``torch.multiprocessing.spawn`` (torch 2.13.0): the place among the processes that it started."""
 _SLURM = re.compile(
     r"srun: error: \S+ tasks? (?P<rank>\d{1,7}): (?P<why>Killed|Out Of Memory|Segmentation fault|"
     r"Bus error)"
@@ -74,6 +83,8 @@ class _Ends:
         self._rank: int | None = None
         self._error = ""
         self._is_kept = False
+        self._time = ""
+        self._others: list[tuple[int, str, int]] = []  # rank, time, exit code
 
     def told(self) -> dict[int, tuple[str, str]]:
         """Return why ranks ended, and what is not sure about it."""
@@ -88,12 +99,17 @@ class _Ends:
         """Take one line."""
         if self._block:
             self._inside(text)
-        if "Root Cause" in text and _FIRST.search(text):
+        if text.startswith("Failures:"):
+            self._block, self._others = "others", []
+        elif "Root Cause" in text and _FIRST.search(text):
             self._block, self._rank = "torchrun", None
         elif "exitcode" in text and (left := _LOCAL_CODE.search(text)) is not None:
             signal = KILLED.get(int(left[1]))
             if signal is not None:
                 self.local[int(left[2])] = f"ended by {signal}", LOCAL
+        elif "ExitedException" in text and (left := _SPAWNED.search(text)) is not None:
+            if left["signal"] in KILLED.values():
+                self.local[int(left["local"])] = f"ended by {left['signal']}", LOCAL
         elif "srun" in text and (task := _SLURM.search(text)) is not None:
             self._tell(int(task["rank"]), task["why"])
         elif "process" in text or "MPI" in text:
@@ -117,9 +133,17 @@ class _Ends:
             elif self._is_kept and (said := _ERROR_OF.match(text)) is not None:
                 self._error = said["error"].rstrip()[:300]
             return
-        named = (_RANK_OF if self._block == "torchrun" else _MPI_NAME).match(text)
-        code = (_CODE_OF if self._block == "torchrun" else _MPI_CODE).match(text)
-        if named is not None:
+        is_torchs = self._block != "mpi"
+        named = (_RANK_OF if is_torchs else _MPI_NAME).match(text)
+        code = (_CODE_OF if is_torchs else _MPI_CODE).match(text)
+        if is_torchs and (time := _TIME_OF.match(text)) is not None:
+            self._time = time[1]
+        elif self._block == "others":
+            if named is not None:
+                self._rank = int(named[1])
+            elif code is not None and self._rank is not None:
+                self._others.append((self._rank, self._time, int(code[1])))
+        elif named is not None:
             self._rank = int(named[1])
         elif code is not None:
             if self._rank is not None:
@@ -131,7 +155,10 @@ class _Ends:
         if self._block == "mpi":
             self._tell(rank, f"ended with exit code {code}, {BEFORE}")
         elif (signal := KILLED.get(code)) is not None:
-            self._tell(rank, f"ended by {signal}, {BEFORE}")
+            # The agent looks at its processes in turn: of one second nobody is known to be first.
+            also = [one for one, time, own in self._others if (time, own) == (self._time, code)]
+            when = f"in the same second as {name_ranks(also)}" if also else BEFORE
+            self._tell(rank, f"ended by {signal}, {when}")
 
     def _mpi(self, text: str) -> None:
         for pattern in _ABORTS:
@@ -159,4 +186,6 @@ class _Ends:
 def _unsaid(rank: int, why: str) -> str:
     if "MPI_Abort" in why:
         return f"rank {rank}: {why}; what made it do so is not said"
+    if any(signal in why for signal in OWN) and "same second" not in why:
+        return ""
     return f"rank {rank}: {why}; who ended it is not said"

@@ -16,10 +16,12 @@ from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import UNNAMED, Call, Observed, Progress, Track
+from planguard.words import plural
 
 MAX_RANKS = 131_072
 """Ranks of a communicator: each becomes a part, all of them 550 MiB."""
 ONCE = "one report of NCCL's RAS may show a moment at which ranks merely differ; ask it again later"
+_TITLE = "Job summary"
 _MARK = b"have launched up to operation"
 _N = r"\d{1,18}"
 _GAP = r"[ \t]+"
@@ -69,7 +71,7 @@ def read_ras(data: bytes, file: str) -> list[Part]:
     The ranks of a smaller communicator are its own: the report does not say which ranks of the job
     they are, so what it says of them is a remark.
     """
-    text = data.decode("utf-8", errors="replace").replace("\r", "")
+    text, earlier = _last(data.decode("utf-8", errors="replace").replace("\r", ""))
     total = max((int(m[2]) for m in _TOTAL.finditer(text)), default=0)
     sizes = [int(m[1]) for m in _SIZE.finditer(text)]
     size = total or max(sizes, default=0)
@@ -96,8 +98,22 @@ def read_ras(data: bytes, file: str) -> list[Part]:
     if size > MAX_RANKS:
         parts[0].doubt = f"a job of {size:,} ranks, more than {MAX_RANKS:,}: it was not read"
     first = next(iter(parts.values()))
+    if earlier:
+        first.remarks.append(f"{file} has {plural(earlier + 1, 'report')} of RAS: the last is used")
     first.remarks += remarks or ["RAS reports no rank that differs; equal counts exclude no hang"]
     return list(parts.values())
+
+
+def _last(text: str) -> tuple[str, int]:
+    """Return the last report of a text, and how many stand before it.
+
+    Reports are asked for again and again: in what is over, ranks merely differed at one moment.
+    """
+    before, mark, last = text.rpartition(_TITLE)
+    while mark and "Communicators..." not in last:  # it was cut
+        text = before
+        before, mark, last = text.rpartition(_TITLE)
+    return (last, before.count(_TITLE)) if mark else (text, 0)
 
 
 def _counts(body: str, size: int) -> dict[int, int]:

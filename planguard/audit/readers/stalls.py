@@ -15,6 +15,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import Part
+from planguard.audit.readers.stderr import GOES_ON
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import Absence
 
@@ -81,7 +82,10 @@ def _numbers(text: str) -> list[int]:
 
 
 def _horovod(lines: Sequence[Line]) -> list[Absence]:
-    """Return the last report of the stall inspector: what was late before may have come."""
+    """Return the last report of the stall inspector: what was late before may have come.
+
+    The coordinator reports while it waits. Where it trains on behind the report, all have come.
+    """
     late: dict[int, list[str]] = {}
     came: dict[str, tuple[int, ...]] = {}
     is_inside = False
@@ -89,6 +93,8 @@ def _horovod(lines: Sequence[Line]) -> list[Absence]:
         text = line.text
         if "remainder of ranks" in text and _STALL.search(text):
             is_inside, late, came = True, {}, {}
+        if (late or came) and GOES_ON.search(text):
+            is_inside, late, came = False, {}, {}
         if not is_inside:
             continue
         if (row := _MISSING.match(text)) is not None and int(row["rank"]) < MAX_RANK:

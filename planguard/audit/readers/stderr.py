@@ -15,10 +15,10 @@ from planguard.audit.readers.desync import reported
 from planguard.audit.readers.detail import mismatch
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
-from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
+from planguard.audit.readers.watchdog import ASSUMED, PAIRWISE, PERIODIC, Words, is_pairwise, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
-from planguard.words import name_ranks
+from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,9 @@ _MEMORY = re.compile(
     r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
-_GOES_ON = re.compile(
+_DEVICE = re.compile(r"watchdog thread terminated with exception: (CUDA error: [^\n]{1,200})")
+"""``ProcessGroupNCCL::Watchdog::run`` (torch 2.13.0): its device failed, and the process ends."""
+GOES_ON = re.compile(
     r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
     r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
 )
@@ -82,6 +84,8 @@ class Voice:
         unsure: What had to be assumed to read the other side so, or "".
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
         memory: The first line that says that memory ran out, outside of any traceback.
+        device: An error of its device that ended it, before any of its calls timed out.
+        has_outlived: Its watchdog timed out a call behind a traceback: the process went on.
     """
 
     words: Words = field(default_factory=Words)
@@ -92,6 +96,8 @@ class Voice:
     unsure: str = ""
     enforced: tuple[int, int] | None = None
     memory: str = ""
+    device: str = ""
+    has_outlived: bool = False
 
 
 def read_stderr(log: Log, file: str) -> list[Part]:
@@ -154,8 +160,10 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
     voice = Voice(Words(rank))
     trace: Trace | None = None
     for line in lines:
-        text = line.text
+        text, timed_out = line.text, len(voice.words.works)
         voice.words.hear(text)
+        if voice.traces and voice.traces[0].error and len(voice.words.works) > timed_out:
+            voice.has_outlived = True
         if _BEGIN in text:
             trace = Trace()
             voice.traces.append(trace)
@@ -164,7 +172,7 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             trace = _continued(trace, text)
             _mark(voice, text)
             continue
-        if voice.traces and _GOES_ON.search(text):
+        if voice.traces and GOES_ON.search(text):
             voice.traces.clear()
             trace = None
         elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:
@@ -190,6 +198,10 @@ def _mark(voice: Voice, text: str) -> None:
         said = mismatch(text)
         if said is not None:
             voice.fingerprint, voice.other, voice.unsure = said
+    if "CUDA error" in text and not (voice.device or voice.words.works):
+        # Later errors may come of the end of a peer whose memory it reads.
+        told = _DEVICE.search(text)
+        voice.device = told[1].strip() if told is not None else ""
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
@@ -220,7 +232,9 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
         late = tuple(sorted(voice.late))
         # Places in the group of the barrier, which is the default one as a rule.
         part.absences = (Absence(BARRIER, late, by="the monitored barrier"),)
-    if voice.memory and not voice.traces:
+    if voice.device:
+        part.crash, part.has_ended, part.inside = voice.device, True, None
+    elif voice.memory and not voice.traces:
         part.crash = voice.memory
         part.doubt = "an error stands there without its traceback: the rank may have gone on"
     if voice.enforced is not None:
@@ -261,7 +275,10 @@ def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
         own.description, own.backend = words.abouts.get(group, ""), "nccl"
         if group in words.places and part.rank is not None:
             own.places[words.places[group]] = part.rank
-        observed += rows(words, group, works.get(group, []))
+        own_works = works.get(group, [])
+        if is_pairwise(words, own_works):
+            part.doubt = PAIRWISE
+        observed += rows(words, group, own_works)
     part.track = Track.of(observed)
 
 
@@ -291,8 +308,16 @@ def _from_traces(part: Part, voice: Voice) -> None:
     if part.inside is None and is_backward and ABANDONED.search(first.error):
         part.inside = "backward"
     if first.error and not any(ABANDONED.search(trace.error) for trace in voice.traces):
-        part.crash, part.has_ended = first.error, True
         part.inside = None
+        if voice.has_outlived:  # a sample that could not be read, for example
+            part.stack = ()
+            whose = "a rank" if part.rank is None else name_ranks([part.rank])
+            part.remarks.append(
+                f"{whose} printed an error of its own, and its watchdog timed out a call behind "
+                f"it: it caught the error, or its process could not end: {clean(first.error)}"
+            )
+        else:
+            part.crash, part.has_ended = first.error, True
     if part.inside is not None:
         _site(part, part.stack)
         part.backend = part.backend or ("gloo" if "gloo" in first.error else None)

@@ -18,7 +18,7 @@ from planguard.recording import UNNAMED, Call, Observed, Progress
 _WORK = re.compile(
     r"(?:\[Rank (?P<place>\d{1,7})\] )?(?:Watchdog caught collective operation timeout: |Work |"
     r"Collective )Work[A-Z]{2,8}\((?:SeqNum=(?P<seq>\d{1,15}), )?OpType=(?P<op>\w{1,40})"
-    r"(?:(?P<whole>(?:, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15}))?, Timeout)"
+    r"(?:(?P<whole>(?:, NumelIn=(?P<into>\d{1,20}), NumelOut=(?P<out>\d{1,20}))?, Timeout)"
     r"|(?P<cut>(?:,[^()]{0,80})?)\s*$)"
 )
 _GROUP = re.compile(
@@ -46,6 +46,11 @@ PERIODIC = (
 )
 LARGEST = 1 << 40
 """Number above which a count was never initialized (torch 2.3)."""
+PAIRWISE = (
+    "a call that timed out is a send, a receive or a launch of several calls: each rank counts its "
+    "own sends and receives (torch's seqP2P), so that numbers of this group tell no rank behind"
+)
+PAIRS = frozenset({"SEND", "RECV", "RECVANYSOURCE"})
 UNSIZED = frozenset({"COALESCED", "ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", "UNKNOWN"})
 
 
@@ -78,6 +83,7 @@ class Words:
         unnumbered: The call that timed out of each place, where its line has no number.
         failed: The groups of those calls, by place and number.
         status: Last calls by group.
+        pairwise: Calls whose numbers may be those of sends and receives, by place and number.
         sizes: Number of members of a group, by the place and number of a call whose sizes show it.
         snapshot: What a desync report says of the members of a group: rank, number, call, state.
         never: Members of whom it says that they joined no call of the group.
@@ -92,6 +98,7 @@ class Words:
     unnumbered: dict[int | None, str] = field(default_factory=dict)
     failed: dict[tuple[int, int], str] = field(default_factory=dict)
     status: dict[str, Status] = field(default_factory=dict)
+    pairwise: set[tuple[int | None, int]] = field(default_factory=set)
     sizes: dict[tuple[int | None, int], int] = field(default_factory=dict)
     snapshot: list[tuple[int, int, str, str]] = field(default_factory=list)
     never: set[int] = field(default_factory=set)
@@ -138,6 +145,8 @@ class Words:
         if key not in self.works or self.works[key].op == UNNAMED:  # the line was cut before
             call, size = _call(work)
             self.works[key] = call
+            if work["op"] in PAIRS or (work["op"] == "COALESCED" and not call.shape):
+                self.pairwise.add(key)
             if size is not None:
                 self.sizes[key] = size
         self._last, self._frames = key, []
@@ -218,6 +227,12 @@ def rows(words: Words, group: str, works: list[tuple[int, Call]]) -> list[Observ
     """Return what a speaker said of one group: finished, timed out and last issued calls."""
     status = words.status.get(group, Status())
     told = {seq for seq, _ in works}
+    if is_pairwise(words, works):
+        return [
+            Observed(_on(call, group), seq, Progress.ISSUED)
+            for seq, call in works
+            if not call.is_collective
+        ]
     more = {seq for (_, seq), own in words.failed.items() if own == group}
     if status.is_told and status.enqueued > status.completed:
         more.add(status.completed + 1)  # calls of a group end in order: this one holds the others
@@ -234,6 +249,18 @@ def rows(words: Words, group: str, works: list[tuple[int, Call]]) -> list[Observ
     return found
 
 
+def is_pairwise(words: Words, works: list[tuple[int, Call]]) -> bool:
+    """Tell whether the numbers of a group may count the sends and receives of one rank.
+
+    ``ProcessGroupNCCL::initWork`` gives a send or receive the number ``seqP2P_``, which a rank
+    counts for itself, and the status line tells the number of whatever was enqueued last (torch
+    2.13.0). A launch of several calls is of either kind; one of sends and receives has no size: 0
+    up to 2.4, later the largest number.
+    """
+    numbers = {seq for seq, _ in works}
+    return any(seq in numbers for _, seq in words.pairwise)
+
+
 def _on(call: Call, group: str) -> Call:
     fields = {name: getattr(call, name) for name in call.__struct_fields__}
     return Call(**{**fields, "group": group})
@@ -245,7 +272,9 @@ def _call(work: re.Match[str]) -> tuple[Call, int | None]:
     if work["whole"] is None and not work["cut"]:
         return Call(UNNAMED), None  # the line ends inside the name
     op = operation(name.lower())
-    into, out = (int(work[k]) if work[k] else None for k in ("into", "out"))
+    sizes = (int(work[k]) if work[k] else None for k in ("into", "out"))
+    # What was not given is -1, printed as the largest number (torch 2.5 on).
+    into, out = (None if size is None or size >= LARGEST else size for size in sizes)
     if name in UNSIZED:
         # Of several tensors the sizes are those of the first (`initWork`); launches of pairs say 0.
         shape = (into, out) if into and out else None

@@ -1,0 +1,171 @@
+"""What looks like a hang of one rank and is none: what people have in hand of jobs that run."""
+
+from __future__ import annotations
+
+import pytest
+from audit_dumps import entry, write
+from test_audit_logs import audit, caught, errors, status
+
+import planguard as pg
+
+
+def said(verdict):
+    """The text of a verdict, without its line breaks."""
+    return " ".join(str(verdict).split())
+
+
+def test_uneven_all_to_alls_that_ended_disagree_in_nothing(tmp_path):
+    """What experts get: each rank gives and takes another amount, in parts that no dump tells."""
+    for rank, (into, out) in enumerate([(100, 137), (137, 100), (174, 155), (211, 230)]):
+        sizes = {"input_sizes": [[into, 64]], "output_sizes": [[out, 64]]}
+        rows = [entry("all_to_all", number=n, seq=n + 1, **sizes) for n in range(4)]
+        write(tmp_path, rank, rows, world=4)
+    verdict = pg.audit(tmp_path)
+    assert verdict.safe
+    assert not any("size" in claim for claim in verdict.proved)
+
+
+def test_calls_that_ended_and_make_no_plan_show_no_hang(tmp_path):
+    """A Flight Recorder writes no roots: other orders are open, and the answer says that."""
+    for rank in range(2):
+        write(tmp_path, rank, [entry("broadcast", number=0, seq=1)])
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert "every recorded call ended, and nothing in them shows a hang" in said(verdict)
+
+
+PAIRWISE = [("SEND", 8), ("RECV", 8), ("COALESCED", 0), ("COALESCED", 2**64 - 1)]
+
+
+@pytest.mark.parametrize(("op", "size"), PAIRWISE)
+def test_numbers_of_sends_and_receives_tell_nobody_behind(op, size, tmp_path):
+    """Each rank counts its own (seqP2P): stages of a pipeline issue other numbers of them."""
+    lines = []
+    for rank, seq in enumerate((17, 18, 18)):
+        lines.append(caught(rank, seq, op, size, size))
+        lines.append(status(rank, seq, seq + rank % 2, seq - 1, "9(pipeline)"))
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert errors(verdict) == []
+    assert "PG007" not in {one.code for one in verdict.findings}
+    assert "each rank counts its own sends and receives" in said(verdict)
+
+
+def test_coalesced_collectives_with_sizes_are_counted_by_all(tmp_path):
+    """The same words with sizes are of collectives, and who is behind is behind."""
+    lines = [status(2, 10, 10, 10)]
+    for rank in (0, 1):
+        lines += [caught(rank, 11, "COALESCED", 8, 16), status(rank, 11, 11, 10)]
+    assert errors(audit(tmp_path, lines)) == [("PG007", (2,))]
+
+
+def test_an_error_behind_which_a_rank_waits_with_all_others_is_not_the_cause(tmp_path):
+    """A sample that could not be read was logged with its traceback, and training went on."""
+    lines = [
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "/workspace/data.py", line 40, in __getitem__',
+        "[rank1]:     img = Image.open(p)",
+        "[rank1]: PIL.UnidentifiedImageError: cannot identify image file",
+    ]
+    for rank in range(3):
+        lines += [caught(rank, 300), status(rank, 300, 301, 299)]
+    verdict = audit(tmp_path, lines)
+    assert [one.code for one in verdict.findings if one.code != "PG904"] == ["PG502"]
+    assert any(
+        "rank 1 printed an error of its own" in one.message for one in verdict.approximations
+    )
+
+
+def test_an_error_of_its_device_is_the_end_of_a_rank(tmp_path):
+    """The watchdog ends it before any call times out; behind a time limit it may be a victim."""
+    said = (
+        "[rank1]:[E1119 10:00:00.014 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) "
+        "Rank 1] Process group watchdog thread terminated with exception: CUDA error: "
+        "uncorrectable ECC error encountered"
+    )
+    others = [line for rank in (0, 2) for line in (caught(rank, 7), status(rank, 7, 7, 6))]
+    assert errors(audit(tmp_path, [said, *others])) == [("PG506", (1,))]
+    own = [caught(1, 7), status(1, 7, 7, 6)]
+    assert errors(audit(tmp_path, [*own, said, *others])) == []
+
+
+STALL = (
+    "[1,0]<stderr>:[2026-11-19 10:01:40.112233: W horovod/common/stall_inspector.cc:107] One or "
+    "more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
+    "waiting for remainder of ranks for more than 60 seconds."
+)
+HOROVOD = [
+    STALL,
+    "[1,0]<stderr>:Missing ranks:",
+    "[1,0]<stderr>:2: [grad.0, grad.1]",
+]
+
+
+def test_a_stall_behind_which_the_coordinator_trains_on_is_over(tmp_path):
+    """Rank 0 reports while it waits; its next step says that all came."""
+    assert "PG007" in {one.code for one in audit(tmp_path, HOROVOD).findings}
+    later = [f"[1,{rank}]<stdout>:step 40 loss 1.70" for rank in range(3)]
+    assert "PG007" not in {one.code for one in audit(tmp_path, [*HOROVOD, *later]).findings}
+
+
+def ras(status_, *told):
+    """One report of RAS on eight ranks."""
+    return [
+        "NCCL version 2.26.2 compiled with CUDA 12.4", "Job summary", "===========", "",
+        "(total)   per node  per process    (total)  (total)",
+        "      1          8            1          8        8", "",
+        "Communicators... (0.00s)", "=============", "",
+        f"    0         1         1         8         8         8   RUNNING  {status_}", "",
+        "Warnings", "========", *told, "",
+    ]  # fmt: skip
+
+
+def test_of_several_reports_of_ras_the_last_counts(tmp_path):
+    """Ranks merely differed at the moment of the first one; a report that is cut is none."""
+    differing = ras(
+        "MISMATCH",
+        "#0-0 (27a079b828ff1a75) MISMATCH",
+        "  Communicator ranks have different AllReduce operation counts",
+        "  7 ranks have launched up to operation 6650",
+        "  1 rank has launched up to operation 6649",
+        "  Rank 5 has launched up to operation 6649 -- GPU 5 managed by process 7 on node n",
+    )
+    calm = ras("OK")
+    assert "PG007" in {one.code for one in audit(tmp_path, differing).findings}
+    verdict = audit(tmp_path, [*differing, *calm])
+    assert "PG007" not in {one.code for one in verdict.findings}
+    assert any("2 reports of RAS" in one.message for one in verdict.approximations)
+    for lines in ([*calm, *differing], [*differing, *calm[:4]]):
+        assert "PG007" in {one.code for one in audit(tmp_path, lines).findings}
+
+
+def table(*rows):
+    """The summary of torchrun: rank, exit code and second, the first failure last."""
+    lines = []
+    for place, (rank, code, second) in enumerate(rows):
+        lines += ["Failures:"] if not place else []
+        lines += ["Root Cause (first observed failure):"] if place == len(rows) - 1 else []
+        lines += [
+            f"[{place}]:", f"  time      : 2026-11-19_10:05:{second}", "  host      : node-a",
+            f"  rank      : {rank} (local_rank: {rank})", f"  exitcode  : {code} (pid: {rank})",
+        ]  # fmt: skip
+    return lines
+
+
+def test_of_those_that_were_killed_in_one_second_nobody_was_first(tmp_path):
+    """The agent looks at its processes in turn; those that it ended itself show another code."""
+    together = audit(tmp_path, table((0, -9, 13), (1, -9, 13), (3, -9, 13)))
+    assert "in the same second as ranks 0 and 1" in said(together)
+    assert "before any other" not in said(together)
+    for rows in (((0, -15, 13), (3, -9, 13)), ((0, -9, 14), (3, -9, 13))):
+        assert "before any other process" in said(audit(tmp_path, table(*rows)))
+
+
+def test_a_signal_that_a_process_gives_itself_is_its_own(tmp_path):
+    """SIGSEGV is sent by nobody; SIGKILL is, and mp.spawn tells the place among its processes."""
+    assert errors(audit(tmp_path, table((3, -11, 13)))) == [("PG506", (3,))]
+    assert errors(audit(tmp_path, table((3, -9, 13)))) == []
+    spawned = "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal"
+    verdict = audit(tmp_path, ["Traceback (most recent call last):", f"{spawned} SIGKILL"])
+    assert errors(verdict) == []
+    assert ("PG506", (1,)) in [(one.code, one.ranks) for one in verdict.findings]
