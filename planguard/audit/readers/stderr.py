@@ -81,6 +81,7 @@ class Voice:
         other: The other side, where it can be trusted.
         unsure: What had to be assumed to read the other side so, or "".
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
+        process: Which process its launcher says that it is, where that is no rank.
         memory: The first line that says that memory ran out, outside of any traceback.
     """
 
@@ -91,6 +92,7 @@ class Voice:
     other: Side | None = None
     unsure: str = ""
     enforced: tuple[int, int] | None = None
+    process: str = ""
     memory: str = ""
 
 
@@ -152,6 +154,8 @@ def _other_side(voice: Voice, speaker: Part) -> list[Part]:
 
 def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
     voice = Voice(Words(rank))
+    if lines and isinstance(lines[0].who, str):
+        voice.process = lines[0].who
     trace: Trace | None = None
     for line in lines:
         text = line.text
@@ -206,7 +210,7 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     )
     if not (said or voice.memory):
         return None
-    part = Part("stderr", file, rank=rank)
+    part = Part("stderr", file, rank=rank, process=voice.process or None)
     _from_watchdog(part, words, known)
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:

@@ -45,8 +45,9 @@ _SAYS_RANK = re.compile(
 _LABEL = re.compile(r"\s{0,6}(\d{1,7}): (?!\[[^\[\]]*\]$)")
 _SAYS_PROCESS = re.compile(
     r"\((?P<actor>[^()\n]{0,80}?pid=\d{1,10}[^()\n]{0,80})\)\s?|"
-    r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
+    r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?|\[(?P<pod>pod/[^\]\s]{1,200})\] "
 )
+"""Of Ray and its like, of torchrun, and of ``kubectl logs --prefix``."""
 _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
 _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
@@ -199,7 +200,7 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
         groups = known.groupdict()
         number = groups.get("mpi") or groups.get("set")
         rank = int(number) if number else None
-        process = groups.get("actor") or groups.get("role")
+        process = groups.get("actor") or groups.get("role") or groups.get("pod")
         row = row[known.end() :]
     elif is_labelled and (label := _LABEL.match(row)) is not None:
         rank, row = int(label[1]), row[label.end() :]
