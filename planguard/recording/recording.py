@@ -82,6 +82,7 @@ class Absence:
         are_places: The numbers are places in some group, or of threads: no rank of the job.
         all_came: It says that all of them came, and it did not end.
         was_aborted: It does not tell who came: only that a time limit ended it.
+        went_on: The job printed progress behind it: those who were late may have come.
     """
 
     what: str
@@ -91,6 +92,7 @@ class Absence:
     are_places: bool = False
     all_came: bool = False
     was_aborted: bool = False
+    went_on: bool = False
 
 
 @dataclass(frozen=True)

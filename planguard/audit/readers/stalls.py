@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import Part
+from planguard.audit.readers.text_log import GOES_ON
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import Absence
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 1_000_000
 MAX_NAME = 80
+_REPORT = re.compile(r"remainder of ranks|EI0002|may be stuck|avoid infinite| ranks:|Stalled ")
 _STALL = re.compile(r"waiting for remainder of ranks for more than")
 _MISSING = re.compile(r"\s*(?P<rank>\d{1,7})!?: \[(?P<what>.{1,4000}?)\]?$")
 _OPS = re.compile(r"(?P<what>[^\[\]]{1,300}?) \[(?P<side>missing|ready) ranks:(?P<ranks>[\d, ]*)\]")
@@ -69,7 +72,20 @@ def read_stalls(log: Log, file: str) -> list[Part]:
         ):
             if absences:
                 parts.append(Part("stderr", file, rank=own, absences=tuple(absences)))
+    if parts and _went_on(log):
+        for part in parts:
+            part.absences = tuple(replace(one, went_on=True) for one in part.absences)
     return parts
+
+
+def _went_on(log: Log) -> bool:
+    """Tell whether somebody printed progress behind the last report of who was late."""
+    for line in reversed(log.lines):
+        if _REPORT.search(line.text):
+            return False
+        if GOES_ON.search(line.text):
+            return True
+    return False
 
 
 def _numbers(text: str) -> list[int]:

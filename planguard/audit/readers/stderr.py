@@ -15,6 +15,7 @@ from planguard.audit.readers.desync import reported
 from planguard.audit.readers.detail import mismatch
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.text_log import GOES_ON
 from planguard.audit.readers.watchdog import ASSUMED, PERIODIC, Words, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
@@ -46,11 +47,6 @@ _MEMORY = re.compile(
     r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
-_GOES_ON = re.compile(
-    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
-    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
-)
-"""How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
@@ -168,7 +164,7 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             trace = _continued(trace, text)
             _mark(voice, text)
             continue
-        if voice.traces and _GOES_ON.search(text):
+        if voice.traces and GOES_ON.search(text):
             voice.traces.clear()
             trace = None
         elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:

@@ -55,6 +55,12 @@ LOCAL = "the number that torchrun gives a process on its node is taken for its r
 _PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 _STARTED_ANEW = re.compile(r"\b(?:will restart|[Rr]estarting) worker group\b")
 """torchrun's agent (torch/distributed/elastic/agent/server/api.py, `_invoke_run`)."""
+GOES_ON = re.compile(
+    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
+    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
+)
+"""How trainers and tqdm print progress: behind an error it was caught and the rank went on, and
+behind a report of who was late the job may have."""
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
