@@ -214,13 +214,7 @@ def _xla(lines: Sequence[Line]) -> list[Absence]:
     if unstuck >= len(waits):
         return []
     for name, places in here.items():
-        # Each thread that waits says so. Where few did, most of what was printed is not here; and
-        # where fewer are expected than the clique has, the others run on other hosts.
-        due = expected.get(name, len(all_of[name]))
-        is_whole = due == len(all_of[name]) and 2 * len(places) > due
-        absent = tuple(sorted(all_of[name] - places)) if is_whole else ()
-        one = waits[name]
-        waits[name] = Absence(
-            one.what, absent, tuple(sorted(places)), one.by, all_came=one.all_came, are_places=True
-        )
+        every = tuple(sorted(all_of[name]))
+        one = replace(waits[name], of=every, due=expected.get(name, len(every)))
+        waits[name] = one.with_here(places)
     return list(waits.values())
