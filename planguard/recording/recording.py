@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from planguard.verdict import Location, Source
 from planguard.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from planguard.plan.plan import Plan
 
@@ -82,6 +82,9 @@ class Absence:
         are_places: The numbers are places in some group, or of threads: no rank of the job.
         all_came: It says that all of them came, and it did not end.
         was_aborted: It does not tell who came: only that a time limit ended it.
+        of: All that are due, where it says so.
+        due: How many of them are due where it was seen, which may be one host of several.
+        went_on: The job printed progress behind it: those who were late may have come.
     """
 
     what: str
@@ -91,6 +94,23 @@ class Absence:
     are_places: bool = False
     all_came: bool = False
     was_aborted: bool = False
+    went_on: bool = False
+    of: tuple[int, ...] = ()
+    due: int = 0
+
+    def with_here(self, here: Iterable[int]) -> Absence:
+        """Return the same with all who are known to have come, and so those who did not.
+
+        Each that waits says so, so who said nothing has not come; but only if most have spoken, and
+        of every host somebody: else most of what was printed is not here.
+        """
+        came = tuple(sorted({*here}))
+        everyone = set(self.of)
+        is_told = 2 * len(came) > len(everyone) and len(came) > len(everyone) - self.due
+        absent = (
+            tuple(sorted(everyone - set(came))) if is_told and everyone.issuperset(came) else ()
+        )
+        return replace(self, ranks=absent, here=came)
 
 
 @dataclass(frozen=True)

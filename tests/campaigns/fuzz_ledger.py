@@ -9,8 +9,8 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results" / "fuzz"
 LEDGER = RESULTS / "runs.jsonl"
 FORMATS = {
-    "JSON": ("alpa", "ddp", "deepspeed", "fsdp", "hiccl", "horovod", "megatron", "mscclpp", "plan",
-             "certificate"),
+    "JSON": ("alpa", "ddp", "deepspeed", "fsdp", "galvatron", "hiccl", "horovod", "megatron",
+             "mscclpp", "plan", "certificate"),
     "XML": ("msccl",),
     "FX graphs": ("fx",),
     "pickles": ("flight-recorder",),

@@ -734,7 +734,52 @@ def two_groups() -> dict[str, str | bytes]:
     return {"train.log": lines(*rows)}
 
 
+def unnumbered_110() -> dict[str, str | bytes]:
+    """Torch 1.10: the line has no number, no size and no group; rank 2 calls something else."""
+    rows = []
+    for r in range(4):
+        op = "BROADCAST" if r == 2 else "ALLREDUCE"
+        rows.append(at("1.10", r, 566, caught(r, f"WorkNCCL(OpType={op}, Timeout(ms)=600000)")))
+    return {"node0.log": lines(*rows)}
+
+
+def desync_never() -> dict[str, str | bytes]:
+    """Torch 2.7, a desync report on a rank that wrote none of its own."""
+    rows = [at("2.7", 0, 632, caught(0, work(1)))]
+    rows.append(at("2.7", 0, 1937, "[PG ID 0 PG GUID 0(default_pg) Rank 0] "))
+    rows += [
+        "\t - [0] Timeout at collective: ALLREDUCE, #1",
+        "\t - To our best knowledge, ranks [3] are the lagging ranks that caused this timeout. They never joined any collectives",
+        "\t - Snapshot of ranks' latest states:",
+        "\t   #1 started ranks:",
+        "\t     [0, 1, 2] started ALLREDUCE",
+    ]
+    return {"train.log": lines(*rows)}
+
+
+def detail_barrier() -> dict[str, str | bytes]:
+    """DETAIL of torch 2.4 on one rank: the other one stands in a barrier, and is called REDUCE."""
+    own = (
+        "CollectiveFingerPrint(SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1], TensorDtypes="
+        "Long, TensorDeviceTypes=TensorOptions(dtype=float (default), device=cuda, layout=Strided "
+        "(default), requires_grad=false (default), pinned_memory=false (default), memory_format="
+        "(nullopt)))"
+    )
+    text = (
+        "[rank7]: RuntimeError: Detected mismatch between collectives on ranks. Rank 7 is running "
+        f"collective: {own}, but Rank 1 is running collective: CollectiveFingerPrint("
+        "SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: \t Sequence "
+        "number: 101vs 0  Op type: ALLGATHERvs REDUCE"
+    )
+    return {"err.txt": lines(text)}
+
+
 CASES: dict[str, Case] = {
+    "torch 1.10, no number, another kind": Case("kind", unnumbered_110, (("drift", (2,)),)),
+    "torch 2.7, a desync report on who never joined": Case(
+        "missing", desync_never, (("missing", (3,)),)
+    ),
+    "DETAIL, a barrier that is called REDUCE": Case("kind", detail_barrier, (("kind", (1, 7)),)),
     "torch 2.1 by slurm, one rank silent": Case("missing", slurm_21, (("missing", (2,)),)),
     "torch 2.0, another kind": Case("kind", kind_20, (("kind", (1,)), ("drift", (1,)))),
     "torch 2.2, another size": Case("size", size_22, (("size", (0,)),)),

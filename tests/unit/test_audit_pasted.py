@@ -183,6 +183,32 @@ def test_threads_that_printed_nothing_are_named_where_most_did(here, of, count, 
     assert missing in said if missing else "not everybody came" in said
 
 
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ({"a": range(8), "b": (8, 9, 10, 11, 12, 14, 15)}, "places 13 did not come"),
+        ({"a": (0, 1, 2, 3, 4, 6, 7), "b": ()}, "not everybody came"),
+    ],
+)
+@pytest.mark.parametrize("is_one_file", [True, False])
+def test_hosts_tell_of_one_rendezvous_together(hosts, said, is_one_file, tmp_path):
+    """Each knows its own eight of sixteen threads. Of a host that printed nothing nothing is known."""
+    devices = ",".join(map(str, range(16)))
+    rows = {
+        host: [CLIQUE.format(place=place, all=devices, count=8) for place in places]
+        for host, places in hosts.items()
+    }
+    if is_one_file:
+        verdict = audit(tmp_path, lines(*(row for own in rows.values() for row in own)))
+    else:
+        for host, own in rows.items():
+            (tmp_path / f"host-{host}.log").write_text(lines(*own))
+        verdict = pg.audit(tmp_path)
+    assert codes(verdict) == []
+    assert said in verdict.findings[0].message
+    assert len([f for f in verdict.findings if "rendezvous" in str(f.notes)]) == 1
+
+
 def test_the_rendezvous_of_older_jax_is_read(tmp_path):
     """Devices 0, 1 and 3 of 4 wait for the last."""
     rows = [

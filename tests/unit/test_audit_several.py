@@ -187,3 +187,58 @@ def test_a_process_that_loads_data_is_no_other_moment_of_its_rank(tmp_path):
     assert verdict.findings[0].message == (
         "where the ranks stood: ranks [0-3] wait in all_reduce at train.py:30"
     )
+
+
+def trace(rank):
+    """What a rank of a gloo job printed that rank 2 left: no line says the rank."""
+    frames = [("train.py", 30, "<module>"), ("train.py", 50, "step")]
+    error = "RuntimeError: [../gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:9"
+    if rank == 2:
+        frames, error = [("train.py", 30, "<module>"), ("data.py", 9, "load")], "ValueError: shard"
+    rows = [f'  File "{file}", line {line}, in {name}' for file, line, name in frames]
+    return ["Traceback (most recent call last):", *rows, error]
+
+
+def collected(path, by, ranks=range(4)):
+    """The same words as three collectors keep them."""
+    for rank in ranks:
+        if by == "kubernetes":
+            file, put = path / f"worker-{rank}.log", "2026-11-19T10:04:11.123456789Z stderr F "
+        elif by == "torchrun":
+            file, put = path / f"job_x/attempt_0/{rank}/stderr.log", ""
+        else:
+            file, put = path / "driver.log", f"(TrainWorker pid={4000 + rank}, ip=10.0.0.7) "
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as out:
+            out.writelines(f"{put}{row}\n" for row in trace(rank))
+
+
+@pytest.mark.parametrize("more", [(), ("torchrun",), ("ray",), ("ray", "torchrun")])
+def test_what_several_collectors_kept_is_said_once(more, tmp_path):
+    """Rank 2 raised, by its own file; that others repeat it makes it no less sure, and no other
+    rank's.
+    """
+    for by in ("kubernetes", *more):
+        collected(tmp_path, by)
+    verdict = pg.audit(tmp_path)
+    assert [(f.code, f.ranks) for f in verdict.errors] == [("PG506", (2,))]
+
+
+def test_what_a_driver_repeats_is_not_of_the_rank_in_whose_log_it_stands(tmp_path):
+    """Rank 0's file holds what Ray's driver collected of rank 2, whose own file is there."""
+    collected(tmp_path, "kubernetes", (1, 2, 3))
+    rows = [f"(TrainWorker pid=4002, ip=10.0.0.7) {row}\n" for row in trace(2)]
+    (tmp_path / "worker-0.log").write_text("".join(rows))
+    verdict = pg.audit(tmp_path)
+    assert [f.ranks for f in verdict.findings if f.code == "PG506"] == [(2,)]
+
+
+def test_the_prefix_of_kubectl_names_a_process(tmp_path):
+    """``kubectl logs --prefix``: a pod, whose rank another of its lines says."""
+    rows = [
+        f"[pod/train-{'abcd'[rank]}/torch] {row}"
+        for rank in range(4)
+        for row in (f"[rank{rank}]: loading", *trace(rank))
+    ]
+    (tmp_path / "all.log").write_text("\n".join(rows) + "\n")
+    assert [(f.code, f.ranks) for f in pg.audit(tmp_path).errors] == [("PG506", (2,))]

@@ -78,6 +78,16 @@ def test_the_last_stall_report_counts(tmp_path):
     assert first(audit(tmp_path, *early, HOROVOD, "Missing ranks:", "2: [b]"))[1] == (2,)
 
 
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_job_that_was_once_slow_is_told_from_one_that_stands(is_before, tmp_path):
+    """Steps behind the report: who was late may have come. In front of it they say nothing."""
+    step, report = ["step 41/100 loss=2.1"], [HOROVOD, "Missing ranks:", "2: [grad.3]", ""]
+    verdict = audit(tmp_path, *(step + report if is_before else report + step))
+    assert verdict.findings[0].ranks == (2,)
+    went_on = "weak; the job printed progress behind the word of Horovod's stall inspector"
+    assert (went_on in str(verdict.findings[0].notes)) != is_before
+
+
 def test_many_missing_ranks_are_no_labels_of_slurm(tmp_path):
     """Rows `7: [tensor]` are rows of the report, however many of them there are."""
     rows = [f"{rank}: [grad.3]" for rank in range(1, 40)]

@@ -195,6 +195,8 @@ def _strength(scene: Scene, one: Absence) -> str:
     inside = [r for r in said if r in known and known[r].inside not in (None, *UNCLEAR)]
     if inside:
         return f"weak; {one.by} is against the stack of {name_ranks(inside)}, which is in a call"
+    if one.went_on:
+        return f"weak; the job printed progress behind the word of {one.by}: it may have gone on"
     if one.what == BARRIER:
         return "medium; ranks are places in the group, taken for those of the job"
     if one.ranks and not one.are_places:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.joining.choice import choose
 from planguard.audit.joining.gaps import against, gaps, left_out, of_starts, unread_files
+from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import last_start, resolve
 from planguard.audit.joining.runs import last_run
@@ -79,6 +80,7 @@ def assemble(
     if unread and all(part.kind in (UNREAD, SILENT) for part in parts):
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
+    join_hosts(parts)
     parts, remarks = resolve(last_start(parts), prefix)
     parts = join_inits(parts)
     parts, of_runs, told = last_run(parts)

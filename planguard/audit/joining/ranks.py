@@ -58,6 +58,7 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
         UsageError: No recording has a rank.
     """
     by_file: dict[str, list[Part]] = defaultdict(list)
+    parts = _without_echoes(parts)
     for part in parts:
         if part.rank is None:
             by_file[part.file].append(part)
@@ -97,6 +98,23 @@ def resolve(parts: Sequence[Part], prefix: str | None) -> tuple[list[Part], list
     left_out = dict.fromkeys(p.file for p in lost if p.file not in spoken and p not in whole)
     remarks = [f"{file} says no rank, neither by its name nor in it: left out" for file in left_out]
     return _merged(kept), remarks
+
+
+def _without_echoes(parts: Sequence[Part]) -> list[Part]:
+    """Leave out what a driver collected of processes whose own logs are there, too.
+
+    It names processes and no ranks, and stands in the log of one: its file says nothing of whose
+    words it repeats.
+    """
+    said = [part for part in parts if part.kind == "stderr"]
+    return [
+        part
+        for part in parts
+        if part.rank is not None
+        or part.kind != "stderr"
+        or part.process is None
+        or not any(one.file != part.file and one.says_as(part) for one in said)
+    ]
 
 
 def by_names(
@@ -214,6 +232,9 @@ def _merge(first: Part, other: Part) -> None:
     """Add to a part what another one says of its rank."""
     # RAS asked twice, and nothing moved in between: no passing moment.
     is_repeated = first.kind == "ras" and first.file != other.file and first.track == other.track
+    doubt = "" if is_repeated else first.doubt or other.doubt
+    if first.says_as(other) and not (first.doubt and other.doubt):
+        doubt = ""  # what somebody collected a second time is no less sure for it
     for name, group in other.groups.items():
         own = first.groups.setdefault(name, group)
         own.ranks, own.size = own.ranks or group.ranks, own.size or group.size
@@ -226,7 +247,7 @@ def _merge(first: Part, other: Part) -> None:
                 rows[key] = one
         first.track = Track.of(rows[key] for key in sorted(rows, key=_by_round))
     _merge_stacks(first, other)
-    first.doubt = "" if is_repeated else first.doubt or other.doubt
+    first.doubt = doubt
     first.crash = first.crash or other.crash
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
     first.oversized = first.oversized or other.oversized

@@ -111,7 +111,7 @@ class Part:
         library: Version of the communication library.
         stack: Python stack, of a stack file.
         inside: Name of the communication call that the stack stands in.
-        process: What tells the process of a stack from others, where something does.
+        process: What tells the process of a stack, or of words without a rank, from others.
         has_moved: Another stack of the process shows it elsewhere: it is not stuck.
         arguments: Values of the call's arguments, where the stack file shows locals.
         notes: What the reader had to assume.
@@ -161,6 +161,12 @@ class Part:
     is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     written_ns: int | None = None
+
+    def says_as(self, other: Part) -> bool:
+        """Tell whether the words of another part are these: somebody collected them twice."""
+        return (self.kind, self.crash, self.stack, self.inside, self.absences) == (
+            other.kind, other.crash, other.stack, other.inside, other.absences
+        ) and self.track == other.track  # fmt: skip
 
     def stands_as(self, other: Part) -> bool:
         """Tell whether the stack of another part shows the same place of the program."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import Part
-from planguard.audit.readers.stderr import GOES_ON
+from planguard.audit.readers.text_log import GOES_ON
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import Absence
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 1_000_000
 MAX_NAME = 80
+_REPORT = re.compile(r"remainder of ranks|EI0002|may be stuck|avoid infinite| ranks:|Stalled ")
 _STALL = re.compile(r"waiting for remainder of ranks for more than")
 _MISSING = re.compile(r"\s*(?P<rank>\d{1,7})!?: \[(?P<what>.{1,4000}?)\]?$")
 _OPS = re.compile(r"(?P<what>[^\[\]]{1,300}?) \[(?P<side>missing|ready) ranks:(?P<ranks>[\d, ]*)\]")
@@ -70,7 +72,20 @@ def read_stalls(log: Log, file: str) -> list[Part]:
         ):
             if absences:
                 parts.append(Part("stderr", file, rank=own, absences=tuple(absences)))
+    if parts and _went_on(log):
+        for part in parts:
+            part.absences = tuple(replace(one, went_on=True) for one in part.absences)
     return parts
+
+
+def _went_on(log: Log) -> bool:
+    """Tell whether somebody printed progress behind the last report of who was late."""
+    for line in reversed(log.lines):
+        if _REPORT.search(line.text):
+            return False
+        if GOES_ON.search(line.text):
+            return True
+    return False
 
 
 def _numbers(text: str) -> list[int]:
@@ -82,10 +97,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _horovod(lines: Sequence[Line]) -> list[Absence]:
-    """Return the last report of the stall inspector: what was late before may have come.
-
-    The coordinator reports while it waits. Where it trains on behind the report, all have come.
-    """
+    """Return the last report of the stall inspector: what was late before may have come."""
     late: dict[int, list[str]] = {}
     came: dict[str, tuple[int, ...]] = {}
     is_inside = False
@@ -93,8 +105,6 @@ def _horovod(lines: Sequence[Line]) -> list[Absence]:
         text = line.text
         if "remainder of ranks" in text and _STALL.search(text):
             is_inside, late, came = True, {}, {}
-        if (late or came) and GOES_ON.search(text):
-            is_inside, late, came = False, {}, {}
         if not is_inside:
             continue
         if (row := _MISSING.match(text)) is not None and int(row["rank"]) < MAX_RANK:
@@ -204,13 +214,7 @@ def _xla(lines: Sequence[Line]) -> list[Absence]:
     if unstuck >= len(waits):
         return []
     for name, places in here.items():
-        # Each thread that waits says so. Where few did, most of what was printed is not here; and
-        # where fewer are expected than the clique has, the others run on other hosts.
-        due = expected.get(name, len(all_of[name]))
-        is_whole = due == len(all_of[name]) and 2 * len(places) > due
-        absent = tuple(sorted(all_of[name] - places)) if is_whole else ()
-        one = waits[name]
-        waits[name] = Absence(
-            one.what, absent, tuple(sorted(places)), one.by, all_came=one.all_came, are_places=True
-        )
+        every = tuple(sorted(all_of[name]))
+        one = replace(waits[name], of=every, due=expected.get(name, len(every)))
+        waits[name] = one.with_here(places)
     return list(waits.values())

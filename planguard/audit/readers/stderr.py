@@ -15,6 +15,7 @@ from planguard.audit.readers.desync import reported
 from planguard.audit.readers.detail import mismatch
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.text_log import GOES_ON
 from planguard.audit.readers.watchdog import ASSUMED, PAIRWISE, PERIODIC, Words, is_pairwise, rows
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
@@ -48,11 +49,6 @@ _MEMORY = re.compile(
 """An error that people paste without its traceback; a program may have gone on behind it."""
 _DEVICE = re.compile(r"watchdog thread terminated with exception: (CUDA error: [^\n]{1,200})")
 """``ProcessGroupNCCL::Watchdog::run`` (torch 2.13.0): its device failed, and the process ends."""
-GOES_ON = re.compile(
-    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
-    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
-)
-"""How trainers and tqdm print progress: behind an error it was caught and the rank went on."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
@@ -83,6 +79,7 @@ class Voice:
         other: The other side, where it can be trusted.
         unsure: What had to be assumed to read the other side so, or "".
         enforced: It was aborted by gloo for a message longer than its buffer: both lengths.
+        process: Which process its launcher says that it is, where that is no rank.
         memory: The first line that says that memory ran out, outside of any traceback.
         device: An error of its device that ended it, before any of its calls timed out.
         has_outlived: Its watchdog timed out a call behind a traceback: the process went on.
@@ -95,6 +92,7 @@ class Voice:
     other: Side | None = None
     unsure: str = ""
     enforced: tuple[int, int] | None = None
+    process: str = ""
     memory: str = ""
     device: str = ""
     has_outlived: bool = False
@@ -158,6 +156,8 @@ def _other_side(voice: Voice, speaker: Part) -> list[Part]:
 
 def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
     voice = Voice(Words(rank))
+    if lines and isinstance(lines[0].who, str):
+        voice.process = lines[0].who
     trace: Trace | None = None
     for line in lines:
         text, timed_out = line.text, len(voice.words.works)
@@ -218,7 +218,7 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     )
     if not (said or voice.memory):
         return None
-    part = Part("stderr", file, rank=rank)
+    part = Part("stderr", file, rank=rank, process=voice.process or None)
     _from_watchdog(part, words, known)
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:

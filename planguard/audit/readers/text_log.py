@@ -45,8 +45,9 @@ _SAYS_RANK = re.compile(
 _LABEL = re.compile(r"\s{0,6}(\d{1,7}): (?!\[[^\[\]]*\]$)")
 _SAYS_PROCESS = re.compile(
     r"\((?P<actor>[^()\n]{0,80}?pid=\d{1,10}[^()\n]{0,80})\)\s?|"
-    r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?"
+    r"\[(?P<role>[A-Za-z_]{1,40}\d{1,6})\]:\s?|\[(?P<pod>pod/[^\]\s]{1,200})\] "
 )
+"""Of Ray and its like, of torchrun, and of ``kubectl logs --prefix``."""
 _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
 _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
@@ -54,6 +55,12 @@ LOCAL = "the number that torchrun gives a process on its node is taken for its r
 _PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 _STARTED_ANEW = re.compile(r"\b(?:will restart|[Rr]estarting) worker group\b")
 """torchrun's agent (torch/distributed/elastic/agent/server/api.py, `_invoke_run`)."""
+GOES_ON = re.compile(
+    r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
+    r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
+)
+"""How trainers and tqdm print progress: behind an error it was caught and the rank went on, and
+behind a report of who was late the job may have."""
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -199,7 +206,7 @@ def _line(row: str, *, is_labelled: bool) -> tuple[Line, str | None]:
         groups = known.groupdict()
         number = groups.get("mpi") or groups.get("set")
         rank = int(number) if number else None
-        process = groups.get("actor") or groups.get("role")
+        process = groups.get("actor") or groups.get("role") or groups.get("pod")
         row = row[known.end() :]
     elif is_labelled and (label := _LABEL.match(row)) is not None:
         rank, row = int(label[1]), row[label.end() :]
