@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 
 import pytest
 
 from planguard.capture.names import depends
 from planguard.capture.play.further import Further
-from planguard.capture.values.moments import constants, moments, names
+from planguard.capture.values.moments import MOST_NAMED, constants, moments, names
 from planguard.capture.values.own_answers import PROCESS
 from planguard.capture.values.own_clock import Moment
 from planguard.capture.values.own_folders import FOLDER
@@ -144,6 +145,75 @@ def test_the_nearest_tests_name_first(tmp_path):
     found = constants([str(file)], [f"{file}:{asked}"])
     assert found[0] == 42
     assert set(found) == {42, *range(100, 120)}
+
+
+NAMED = [
+    ("END: int = 43", "x == END"),
+    ("ROW = (1, 43)", "x in ROW"),
+    ("ROW = frozenset({1, 43})", "x in ROW"),
+    ("ROW = (43, 1)", "x == ROW[0]"),
+    ("ROW = (43, 1)", "any(x == one for one in ROW)"),
+    ("ROW = {43: 'a'}", "x in ROW"),
+    ("ROW = {43: True}", "ROW.get(x)"),
+    ("ROW = [0] * 90; ROW[43] = 1", "ROW[x]"),
+    ("START, END = 1, 43", "x == END"),
+    ("BASE = 40; END = BASE + 3", "x == END"),
+    ("class Config:\n    end = 43", "x == Config.end"),
+    ("class Config:\n    end: int\nconfig = Config(43)", "x == config.end"),
+    ("config = SimpleNamespace(end=43)", "x == config.end"),
+    ("config = {'end': 43}", "x == config['end']"),
+    ("config = dict(end=43)", "x == config.get('end')"),
+    ("END = int(os.environ.get('END', '43'))", "x == END"),
+    ("parser.add_argument('--the-end', type=int, default=43)", "x == args.the_end"),
+    ("from other import END", "x == END"),
+    ("from other import END as LAST", "x == LAST"),
+    ("import other", "x == other.config.end"),
+    ("def is_end(x, end=43): return x == end", "is_end(x)"),
+    ("def is_end(x, end): return x == end", "is_end(x, 43)"),
+    ("def is_at(end): return lambda x: x == end", "is_at(43)(x)"),
+    ("class T:\n  def __init__(self, z): self.z = z\nt = T(43)", "x == t.z"),
+    ("", "x in range(43, 45)"),
+    ("", "42 < x < 44"),
+    ("", "x - 43 == 0"),
+    ("", "not x - 43"),
+    ("", "math.isclose(x, 43)"),
+]  # fmt: skip
+
+
+TEXTS = [
+    tuple(re.sub(r"'?\b43\b'?", "'node'", one) for one in row)
+    for row in NAMED
+    if re.search(r"x (==|in) [A-Zaco]", row[1]) and "+" not in row[0]
+]
+"""Those that may be names of a host."""
+
+
+def asking(folder, given, test, asked):
+    """The files of a program that tests what it asks, and the line."""
+    text = f"{given}\nx = {asked}\nif {test}: save()"
+    end = "'node'" if "gethostname" in asked else "43" if asked == "draw()" else "13"
+    for name, its in (("job", text), ("other", f"END = {end}\nclass config:\n    end = {end}\n")):
+        (folder / f"{name}.py").write_text(its)
+    files = [str(folder / "job.py"), str(folder / "other.py")]
+    return files, [f"{files[0]}:{len((given or '-').splitlines()) + 1}"]
+
+
+@pytest.mark.parametrize(("given", "test"), NAMED)
+def test_what_a_test_names_elsewhere_is_read(tmp_path, given, test):
+    """Rows, attributes, entries, parameters, options, other modules: the value is tried, of dice
+    as of clocks.
+    """
+    assert 43 in constants(*asking(tmp_path, given, test, "draw()"))[:MOST_NAMED]
+    given, test = (re.sub(r"\b4([0-5])\b", r"1\1", one) for one in (given, test))
+    (tmp_path / "hours").mkdir()
+    these = moments(*asking(tmp_path / "hours", given, test, "now().hour"))
+    assert 13 in [one.fields[2] for one in these]
+
+
+@pytest.mark.parametrize(("given", "test"), TEXTS)
+def test_names_that_a_test_names_elsewhere_are_read(tmp_path, given, test):
+    """The same for what a host is called."""
+    assert "node" in names(*asking(tmp_path, given, test, "gethostname()"))
 
 
 MANY = [f"file_{at}" for at in range(30)]

@@ -12,12 +12,14 @@ import linecache
 import re
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.names.bindings import Bindings
+from planguard.capture.names.depends import place_in_file
 from planguard.capture.names.reached import follow
 from planguard.capture.names.source import tree_of
 from planguard.capture.values.own_clock import Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planguard.capture.names.depends import Test
     from planguard.capture.names.reached import Asked
@@ -51,18 +53,19 @@ def moments(files: Iterable[str], places: Sequence[str]) -> list[Moment]:
         files: The program's.
         places: Lines that ask for the time, ``file:line``.
     """
+    files = list(files)
     tests, program = _asked(files, places)
     trees = program.files
     if not tests or not any(_takes_apart(node) for one in trees.values() for node in ast.walk(one)):
         return []
     numbers: dict[int, None] = {}
     named: dict[str, int] = {}
-    lines = {(one.file, one.line) for one in tests}
-    for file, tree in trees.items():
-        for node in _by_nearness(tree, file, places):
-            if isinstance(node, ast.Compare) and (file, node.lineno) in lines:
-                numbers.update(dict.fromkeys(_numbers(node)))
-                named.update(_named(node))
+    known = Bindings(files)
+    for node, values, _ in _compared(tests, program, known, places):
+        some = (int(v) for v in values if isinstance(v, int | float) and 0 <= v < 60)
+        numbers.update(dict.fromkeys(some))
+        if isinstance(node, ast.Compare):
+            named.update(_named(node, known))
     found = [Moment(_FIRST), Moment(_LAST)]
     if named:
         fields = tuple(named.get(name, low) for name, low in zip(_FIELDS, _FIRST, strict=True))
@@ -81,69 +84,58 @@ def constants(
         places: Lines that ask, ``file:line``.
         are_fractions: Numbers that are not whole count, too.
     """
+    files = list(files)
     tests, program = _asked(files, places)
-    lines = {(one.file, one.line) for one in tests}
     found: dict[Any, None] = {}
+    others: dict[Any, None] = {}
     kinds = int | float | str if are_fractions else int | str
+    for node, values, is_own in _compared(tests, program, Bindings(files), places):
+        where = found if is_own and isinstance(node, ast.Compare | ast.MatchValue) else others
+        where.update((one, None) for one in values if isinstance(one, kinds))
+    return list(found | others)
+
+
+def _compared(
+    tests: Sequence[Test], program: Asked, known: Bindings, places: Sequence[str]
+) -> Iterator[tuple[ast.AST, list[Any], bool]]:
+    """Return comparisons, and tests that may be such, with what they name, nearest lines first.
+
+    What is compared with is named by what does not depend. Where all may, by its names alone, each
+    counts: the last entry tells the two apart.
+    """
+    lines = {(one.file, one.line) for one in tests}
+    tested = {one.place for one in tests}  # isclose(x, 7), table.get(x)
     for file, tree in program.files.items():
-        known = _named_constants(tree)
         for node in _by_nearness(tree, file, places):
             if (file, getattr(node, "lineno", 0)) not in lines:
                 continue
-            sides: list[ast.expr] = []
-            if isinstance(node, ast.Compare):
-                sides = [node.left, *node.comparators]
-            elif isinstance(node, ast.MatchValue):
-                sides = [node.value]
-            values = (one for side in sides for one in _values(side, known, kinds))
-            found.update(dict.fromkeys(values))
-    return list(found)
+            is_comparing = isinstance(node, ast.Compare | ast.MatchValue)
+            if not is_comparing and (file, *place_in_file(node)) not in tested:
+                continue
+            own, asked = _sides(node, program)
+            values = [one for side in own or asked for one in known.values(side)]
+            if isinstance(node, ast.Compare) and len(node.ops) > 1:  # between two numbers
+                ends = [one for one in values if isinstance(one, int)]
+                values += [end + by for end in ends for by in (1, -1)]
+            yield node, list(dict.fromkeys(values)), bool(own)
 
 
-def _values(side: ast.expr, known: Mapping[str, Any], kinds: Any) -> Iterator[Any]:
-    """Return the numbers and texts that one side of a comparison is, or is one of."""
-    if isinstance(side, ast.Tuple | ast.List | ast.Set):
-        for one in side.elts:
-            yield from _values(one, known, kinds)
-        return
-    value = known.get(side.id) if isinstance(side, ast.Name) else _folded(side)
-    value = value.decode(errors="replace") if isinstance(value, bytes) else value
-    if isinstance(value, kinds) and not isinstance(value, bool):
-        yield value
-
-
-def _named_constants(tree: ast.Module) -> dict[str, Any]:
-    """Return what the names of a file are that are given a number or a text: ``EVERY = 15``."""
-    found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            value = _folded(node.value)
-            if isinstance(value, int | float | str) and not isinstance(value, bool):
-                found.setdefault(node.targets[0].id, value)
-    return found
-
-
-def _folded(node: ast.expr) -> object:
-    """Return a number or a text as it stands, or computed from such: ``100 * 2**30``."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    parts = [one for one in ast.walk(node) if isinstance(one, ast.expr)]
-    if not all(isinstance(one, ast.Constant | ast.BinOp | ast.UnaryOp) for one in parts):
-        return None
-    left = _folded(node.left) if isinstance(node, ast.BinOp) else 0
-    right = _folded(node.right if isinstance(node, ast.BinOp) else node.operand)  # type: ignore[attr-defined]  # the other one
-    if not isinstance(left, int) or not isinstance(right, int) or abs(right) > _LARGEST:
-        return None
-    work = _OPERATORS.get(type(node.op))  # type: ignore[attr-defined]  # same
-    return None if work is None else work(left, right)
-
-
-_LARGEST = 1 << 48
-_OPERATORS: dict[type, Callable[[int, int], int | None]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.Pow: lambda a, b: a**b if 0 <= b < 64 and abs(a) <= 1024 else None,
-    ast.LShift: lambda a, b: a << b if 0 <= b < 64 else None, ast.USub: lambda a, b: a - b,
-}  # fmt: skip
+def _sides(node: ast.AST, program: Asked) -> tuple[list[ast.expr], list[ast.expr]]:
+    """Return the largest expressions in a test that do not depend, and the names that do."""
+    own: list[ast.expr] = []
+    asked: list[ast.expr] = []
+    for one in ast.iter_child_nodes(node):
+        if not isinstance(one, ast.expr):
+            continue
+        if not program.depends(one):
+            own.append(one)
+            continue
+        if isinstance(one, ast.Name | ast.Attribute):
+            asked.append(one)
+        inner = _sides(one, program)
+        own += inner[0]
+        asked += inner[1]
+    return own, asked
 
 
 def keys(files: Iterable[str]) -> list[str]:
@@ -171,6 +163,7 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
         files: The program's.
         places: Lines that ask for the name, ``file:line``.
     """
+    files = list(files)
     tests, program = _asked(files, places)
     lines = {(one.file, one.line) for one in tests}
     known = _named_texts(program.files.values())
@@ -186,6 +179,9 @@ def names(files: Iterable[str], places: Sequence[str]) -> list[str]:
                 found.update(dict.fromkeys(_texts(node, known)))
             elif is_comparing:
                 others.update(dict.fromkeys(_texts(node, {})))
+    for _, values, is_own in _compared(tests, program, Bindings(files), places):
+        where = found if is_own else others
+        where.update((one, None) for one in values if one and isinstance(one, str))
     # Which files a process has loaded decides what else compares: what depends comes first.
     more = [one for one in others if one not in found]
     return [*found, *more[: max(0, MOST_NAMED - len(found))]]
@@ -272,18 +268,11 @@ def _takes_apart(node: ast.AST) -> bool:
     return False
 
 
-def _numbers(node: ast.Compare) -> Iterator[int]:
-    for one in ast.walk(node):
-        value = one.value if isinstance(one, ast.Constant) else None
-        if isinstance(value, int | float) and 0 <= value < 60:
-            yield int(value)
-
-
-def _named(node: ast.Compare) -> Iterator[tuple[str, int]]:
+def _named(node: ast.Compare, known: Bindings) -> Iterator[tuple[str, int]]:
     """Return the fields that a comparison names, with their numbers: ``now.hour == 3``."""
     left = node.left.func if isinstance(node.left, ast.Call) else node.left
-    number = node.comparators[0]
-    if isinstance(left, ast.Attribute) and isinstance(number, ast.Constant):
+    numbers = [one for one in known.values(node.comparators[0]) if type(one) is int]
+    if isinstance(left, ast.Attribute) and numbers:
         name = _SHORT.get(left.attr, left.attr.removeprefix("tm_"))
-        if (name in _FIELDS or name == "weekday") and type(number.value) is int:
-            yield name, number.value
+        if name in _FIELDS or name == "weekday":
+            yield name, numbers[0]
