@@ -346,7 +346,8 @@ HALVED = """() => {
   const T = planguard.time, end = T.last * 1.2;
   let wrong = 0, skipped = 0;
   for (let n = 0; n < 400; n++) {
-    const row = n % T.from.length, low = end * ((n * 37) % 101) / 101, high = low + end * ((n * 13) % 29) / 290;
+    const row = n % T.from.length, low = end * ((n * 37) % 101) / 101;
+    const high = low + end * ((n * 13) % 29) / 290;
     const [first, stop] = planguard.within(row, low, high);
     for (let i = T.from[row]; i < T.to[row]; i++) {
       const isSeen = T.end[i] >= low && T.start[i] <= high;
