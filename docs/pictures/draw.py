@@ -12,6 +12,7 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "browser"), str(ROOT / "tests" / "integration")]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("browser", "integration", "unit")]
 
 TRACE = ROOT / "tests" / "corpus" / "traces" / "ddp-2-steps"
 GPU = ROOT / "tests" / "corpus" / "traces" / "gpu" / "sampled.json.gz"
@@ -185,6 +186,21 @@ def topology(sheet: Sheet, cases: Any) -> None:
     sheet.shoot(sheet.write(cases.resnet50()), "open=topology", "#panel-topology", "links-resnet50")
 
 
+def memory(sheet: Sheet, _: Any) -> None:
+    """Three ranks of a training: the batch of rank 1 is larger, and memory runs out."""
+    from memory_cases import training
+
+    from planguard.cli import main as planguard
+
+    files = []
+    for rank, batch in enumerate((8, 14, 8)):
+        files.append(sheet.folder / f"rank{rank}.pickle")
+        files[-1].write_bytes(pickle.dumps(training(batch).snapshot()))
+    page = sheet.folder / "memory.html"
+    planguard(["report", *map(str, files), "-o", str(page)])
+    sheet.shoot(page, "open=memory", "#main", "memory")
+
+
 PICTURES = {
     "timeline-1f1b": one_f_one_b,
     "timeline-beside-torch": beside_torch,
@@ -194,6 +210,7 @@ PICTURES = {
     "matrices-resnet18": matrices,
     "strategy-pangu": strategy,
     "links-resnet50": topology,
+    "memory": memory,
 }
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ examples:
   planguard report old.json new.json -o both.html   two plans: what differs in time, bytes, order
   planguard report run/ -o report.html              a recorded run, dumps or traces: measured times
   planguard report screen.db -o report.html         the trials of a screening, with their witnesses
+  planguard report rank*.pickle -o memory.html      memory snapshots of torch: who has the memory
   planguard report plan.json --format text          matrices, timeline and advice in the terminal
   planguard report plan.json -o matrix.svg          the merged matrix of bytes
   planguard report plan.json -o trace.json.gz       a trace for ui.perfetto.dev ("Open trace file")
@@ -60,7 +61,8 @@ class Report:
         parser.epilog = _EPILOG
         add = parser.add_argument
         add("input", metavar="PLAN", help="plan file or planner output")
-        add("other", metavar="PLAN", nargs="?", help="a second one: what differs between the two")
+        add("others", metavar="PLAN", nargs="*",
+            help="a second one: what differs between the two; more memory snapshots")  # fmt: skip
         add_adapter_arguments(parser, "PLAN")
         add("--model", choices=MODEL_NAMES, metavar="NAME", help="execution model of the timeline")
         add(
@@ -82,28 +84,19 @@ class Report:
             UsageError: An output that exists, a format that needs a file.
             PlanError: The plan cannot be read.
         """
-        from planguard.cli.report_inputs import is_store, subject
-        from planguard.cli.report_two import two
-
-        refuse_special(args.input)
-        if args.other is not None:
-            refuse_special(args.other)
+        for path in (args.input, *args.others):
+            refuse_special(path)
         if args.output is not None and str(args.output) == STDOUT:
             args.output = None
         chosen = _format(args)
         _settle(args, chosen)
         output = None
         if args.output is not None:
-            read = [*_read(args.input), *([] if args.other is None else _read(args.other))]
+            read = [name for path in (args.input, *args.others) for name in _read(path)]
             output = targets_of(args, read).claim(args.output, "-o")
         if chosen in BINARY and args.output is None and sys.stdout.isatty():
             raise UsageError(f"{chosen} is binary", hint="name a file with -o")
-        if args.other is not None:
-            data = two(args, chosen)
-        elif is_store(args.input):
-            data = _store(args, chosen)
-        else:
-            data = render(subject(args.input, args), chosen, args)
+        data = _drawn(args, chosen)
         if output is None:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
@@ -111,6 +104,30 @@ class Report:
             write(output, data)
             print(f"wrote {args.output} ({len(data):,} bytes)", file=sys.stderr)
         return 0
+
+
+def _drawn(args: argparse.Namespace, chosen: str) -> bytes:
+    """Return the picture of whatever the inputs are.
+
+    Raises:
+        UsageError: More than two plans.
+    """
+    from planguard.cli.report_inputs import is_store, subject
+    from planguard.cli.report_memory import memory, snapshots
+    from planguard.cli.report_two import two
+
+    if args.planner is None and not args.option:
+        files = snapshots([args.input, *args.others])
+        if files:
+            return memory(files, chosen, args)
+    if len(args.others) > 1:
+        given = f"{1 + len(args.others)} plans"
+        raise UsageError(f"{given}, and two at most are compared", hint="name two of them")
+    if args.others:
+        return two(args, chosen)
+    if is_store(args.input):
+        return _store(args, chosen)
+    return render(subject(args.input, args), chosen, args)
 
 
 def _read(given: str) -> list[str]:

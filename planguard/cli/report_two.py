@@ -28,13 +28,14 @@ def two(args: argparse.Namespace, chosen: str) -> bytes:
 
     if chosen not in {"html", "text"}:
         raise UsageError(f"two plans have no {chosen} picture", hint="-o both.html")
-    if args.input == args.other == "-":
+    paths = (args.input, *args.others)
+    if paths == ("-", "-"):
         raise UsageError("both plans are `-`", hint="pipe one in and name the file of the other")
-    plans = [_plan(path, args) for path in (args.input, args.other)]
+    plans = [_plan(path, args) for path in paths]
     names = [plan.name or path.rsplit("/", 1)[-1]
-             for plan, path in zip(plans, (args.input, args.other), strict=True)]  # fmt: skip
+             for plan, path in zip(plans, paths, strict=True)]  # fmt: skip
     if names[0] == names[1]:
-        names = [args.input, args.other]
+        names = [*paths]
     sides = [_side(plan, name, args) for plan, name in zip(plans, names, strict=True)]
     found = beside(sides[0], sides[1])
     return beside_text(found).encode() if chosen == "text" else beside_page(found).data

@@ -340,3 +340,29 @@ def test_a_notebook_frame_is_isolated_and_draws(browser):
     assert inner.evaluate("planguard.state.view") == "gantt"
     assert inner.evaluate("origin") == "null"
     outer.close()
+
+
+HALVED = """() => {
+  const T = planguard.time, end = T.last * 1.2;
+  let wrong = 0, skipped = 0;
+  for (let n = 0; n < 400; n++) {
+    const row = n % T.from.length, low = end * ((n * 37) % 101) / 101;
+    const high = low + end * ((n * 13) % 29) / 290;
+    const [first, stop] = planguard.within(row, low, high);
+    for (let i = T.from[row]; i < T.to[row]; i++) {
+      const isSeen = T.end[i] >= low && T.start[i] <= high;
+      if (i < first || i >= stop) { skipped++; if (isSeen) wrong++; }
+    }
+  }
+  return [wrong, skipped];
+}"""
+
+
+@pytest.mark.parametrize(
+    "name", ["1f1b", "dense", "tests/corpus/bugs/megatron-lm-5100.bug.plan.json"]
+)
+def test_no_operation_that_a_range_shows_is_passed_over(visit, name):
+    """What is looked up by halving holds every span of the range, also of those that never end."""
+    wrong, skipped = visit(name).evaluate(HALVED)
+    assert wrong == 0
+    assert skipped > 0 or name.startswith("tests")

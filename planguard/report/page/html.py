@@ -21,6 +21,9 @@ STORE_SCRIPTS = ("core", "picture", "verdict", "small", "waits", "store")
 BESIDE_SCRIPTS = ("core", "picture", "charts", "small", "beside")
 """Sources of the script of two plans beside each other."""
 
+MEMORY_SCRIPTS = ("core", "picture", "charts", "axis", "memory")
+"""Sources of the script of memory snapshots."""
+
 
 def asset(name: str) -> str:
     """Return one source of the page."""

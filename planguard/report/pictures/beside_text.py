@@ -23,12 +23,12 @@ def beside_text(found: Beside) -> str:
     """Return the comparison as text: the sentence first, then numbers, bytes and order."""
     lines = [f"A: {clean(found.a.name)}", f"B: {clean(found.b.name)}"]
     lines += [*textwrap.wrap(found.sentence, WIDTH), ""]
-    lines += [*_table([("", "A", "B", "from A to B"), *(row[:4] for row in found.numbers)]), ""]
+    lines += [*table([("", "A", "B", "from A to B"), *(row[:4] for row in found.numbers)]), ""]
     differ = [row for row in found.bytes if row[4:6] != row[6:]]
     if differ:
         lines.append(f"bytes that differ ({found.a.moved.algorithm}, {found.a.moved.basis}):")
         rows = [(" ".join(filter(None, row[:4])), size(row[4]), size(row[6])) for row in differ]
-        lines += [*_table([("", "A", "B"), *rows[:SHOWN]]), *_more(len(rows)), ""]
+        lines += [*table([("", "A", "B"), *rows[:SHOWN]]), *_more(len(rows)), ""]
     if found.order.note:
         lines.append(f"note: {found.order.note}")
     for one in found.order.differs[:SHOWN]:
@@ -54,7 +54,8 @@ def _line(change: Change) -> str:
     return f"{change.kind:<8}{at}: {change.text}" + (f" -> {change.other}" if change.other else "")
 
 
-def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield rows under each other: the first column to the left, the others to the right."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         first, *rest = (

@@ -1,10 +1,6 @@
 // Two plans beside each other: the sentence, the numbers, both timelines on one scale, bytes, order.
 
 const NAMES = ["A", "B"];
-const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", {},
-  el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))),
-  el("tbody", {}, rows)));
-const cells = (values, numeric) => el("tr", {}, values.map((value, at) => el("td", { class: numeric.includes(at) ? "num" : null }, value)));
 const change = (one, two) => (one === two ? "equal" : `${two > one ? "+" : "-"}${bytes(Math.abs(two - one))}`);
 
 function numbersPanel(body) {

@@ -28,6 +28,7 @@ function timeline(head, prefix) {
     }
     made.to.push(at);
   });
+  bound(made);
   made.shade = new Uint8Array(total);
   const shades = head.operations.map(shadeOf);
   for (let i = 0; i < total; i++) made.shade[i] = made.kind[i] === 0 ? shades[made.op[i]] : 3 + made.kind[i];
@@ -35,6 +36,28 @@ function timeline(head, prefix) {
   made.path = pathOf(made, prefix);
   made.overlaps = runsBeside(made);
   return made;
+}
+
+// For every span the latest end up to it and the earliest start from it on, in its row: neither falls
+// along a row, so what a range shows is found by halving.
+function bound(time) {
+  time.latest = new Float64Array(time.total);
+  time.earliest = new Float64Array(time.total);
+  for (let row = 0; row < time.from.length; row++) {
+    for (let i = time.from[row], most = -Infinity; i < time.to[row]; i++) time.latest[i] = most = Math.max(most, time.end[i]);
+    for (let i = time.to[row] - 1, least = Infinity; i >= time.from[row]; i--) time.earliest[i] = least = Math.min(least, time.start[i]);
+  }
+}
+
+// The first span of a row that may be seen between two times, and the first behind the last of them.
+function within(time, row, low, high) {
+  const first = (from, isIn) => {
+    let to = time.to[row];
+    while (from < to) { const middle = (from + to) >> 1; if (isIn(middle)) to = middle; else from = middle + 1; }
+    return from;
+  };
+  const from = first(time.from[row], (i) => time.latest[i] >= low);
+  return [from, first(from, (i) => time.earliest[i] > high)];
 }
 
 // The critical path of the run: its pieces, each with the span that it is a part of (-1: not drawn).

@@ -47,6 +47,12 @@ function add(parent, ...children) {
   for (const child of children.flat()) if (child !== null && child !== undefined) parent.append(child);
 }
 
+// A table that does not sort: its heads, and rows made of the texts of their cells.
+const table = (heads, rows) => el("div", { class: "scroll", tabindex: 0 }, el("table", {},
+  el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, text)))),
+  el("tbody", {}, rows)));
+const cells = (values, numeric) => el("tr", {}, values.map((value, at) => el("td", { class: numeric.includes(at) ? "num" : null }, value)));
+
 function svg(tag, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
@@ -124,13 +130,18 @@ const FIELDS = {
   },
   view: oneOf("marey", "gantt"),
   path: oneOf("on"),
+  moment: (text) => { const found = integers(text); if (found.length !== 2) throw new Error(text); return found; },
+  by: oneOf("block"),
+  axis: oneOf("time"),
+  site: between(0, 1e6),
+  stack: between(0, 1e8),
   matrix: between(0, 9999),
   scale: oneOf("log", "linear"),
   axes: oneOf("x", "rows"),
   nodes: oneOf("on"),
   theme: oneOf("light", "dark"),
   table: oneOf("actions", "totals", "devices", "pairs", "operators", "links", "steps", "waits", "witness", "findings", "queues", "slices", "idle", "launches", "sequences", "counters", "allocations", "critical path", "path inside"),
-  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "inside", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "")),
+  open: (text) => text.split(",").map(oneOf("verdict", "waits", "timeline", "inside", "overview", "matrices", "strategy", "topology", "tables", "outcomes", "families", "trials", "chosen", "numbers", "times", "bytes", "order", "memory", "alive", "allocator", "")),
   outcome: oneOf("SAFE", "UNKNOWN", "POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"),
   family: between(0, 1e6),
   trial: between(0, 1e6),

@@ -15,7 +15,8 @@ function drawLines(context, time, item, view, x) {
       context.globalAlpha = 1;
       continue;
     }
-    for (let i = time.from[item.row]; i < time.to[item.row]; i++) {
+    const [first, stop] = within(time, item.row, view.low, view.high);
+    for (let i = first; i < stop; i++) {
       if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
       const value = time.head.operations[time.op[i]][field];
       if (value === null) continue;
@@ -36,7 +37,8 @@ function drawLines(context, time, item, view, x) {
 // Where computations are narrower than the eye can part: the most of every few pixels.
 function drawEnvelope(context, time, row, view, { field, most, room, floor }) {
   const step = 4, columns = Math.ceil(view.width / step), tops = new Float64Array(columns);
-  for (let i = time.from[row]; i < time.to[row]; i++) {
+  const [first, stop] = within(time, row, view.low, view.high);
+  for (let i = first; i < stop; i++) {
     if (time.kind[i] !== 0 || time.end[i] < view.low || time.start[i] > view.high) continue;
     const value = time.head.operations[time.op[i]][field] || 0;
     const at = Math.floor((((time.start[i] + time.end[i]) / 2 - view.low) / (view.high - view.low)) * columns);

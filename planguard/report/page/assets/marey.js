@@ -3,7 +3,8 @@
 
 const BINS = 100; // the visible range is cut into this many; dense ones are merged (VD-58)
 const NEAR = 2; // px; closer bands of one color are merged, communication too
-const DENSE = 4; // operations per px; above it a row is a strip of what fills each column most
+const DENSE = 0.5; // operations per px; above it a row is a strip of what fills each column most,
+const WIDE = 3; // px; but what is wider is a box
 const RIBBONS = 4000;
 const drawn = { quads: 0, merged: 0, strips: 0, ribbons: 0, visible: 0, bins: 0 };
 
@@ -103,7 +104,8 @@ function denseBins(time, row, view) {
   const { low, high } = view;
   const counts = new Uint32Array(BINS);
   let total = 0;
-  for (let i = time.from[row]; i < time.to[row]; i++) {
+  const [first, stop] = within(time, row, low, high);
+  for (let i = first; i < stop; i++) {
     if (time.kind[i] !== 0) continue;
     const bin = Math.floor(((time.start[i] - low) / (high - low)) * BINS);
     if (bin >= 0 && bin < BINS) { counts[bin]++; total++; }
@@ -124,7 +126,9 @@ function drawBands(context, time, a, b, view, x) {
     quad(context, shade, q, top, bottom);
     open.delete(shade);
   };
-  for (let i = time.from[a.row], stop = time.to[a.row]; i < stop; i++) {
+  const [ofA, ofB] = [within(time, a.row, low, high), within(time, b.row, low, high)];
+  const first = Math.max(time.from[a.row], Math.min(ofA[0], ofB[0] - shift));
+  for (let i = first, stop = Math.min(time.to[a.row], Math.max(ofA[1], ofB[1] - shift)); i < stop; i++) {
     const j = i + shift;
     if (time.kind[i] === 4) continue;
     const endA = time.end[i], endB = time.end[j];
@@ -179,7 +183,8 @@ function countVisible(time, row, view) {
   const known = view.counts.get(row);
   if (known !== undefined) return known;
   let count = 0;
-  for (let i = time.from[row]; i < time.to[row]; i++) {
+  const [first, stop] = within(time, row, view.low, view.high);
+  for (let i = first; i < stop; i++) {
     if (time.start[i] <= view.high && time.end[i] >= view.low && time.kind[i] !== 4) count++;
   }
   drawn.visible += count;
@@ -188,22 +193,40 @@ function countVisible(time, row, view) {
 }
 
 function drawRow(context, time, item, view, x) {
-  if (countVisible(time, item.row, view) > view.width * DENSE) drawStrip(context, time, item, view);
+  if (countVisible(time, item.row, view) > view.width * DENSE) drawStrip(context, time, item, view, x);
   else drawSpans(context, time, item, view, x);
   if (time.head.ranks[item.row].stuck) drawStuck(context, time, item, view, x);
 }
 
-// What fills every column of a row for longest.
-function drawStrip(context, time, item, view) {
+// Where computations and communication of a row are drawn: top and height of each.
+function lanesOf(time, item, view) {
+  const full = item.half * 2, y = item.middle - item.half;
+  const isSplit = !view.isSmall && (!view.isMarey || item.isSplit || time.overlaps);
+  return isSplit ? [[y, full * 0.58], [y + full * 0.62, full * 0.38]] : [[y, full], [y, full]];
+}
+
+// What fills every column of a row for longest, of what is too narrow for a box; of all, if it is small.
+function drawStrip(context, time, item, view, x) {
   const { low, high, width } = view;
-  const scale = width / (high - low), columns = Math.floor(width);
-  const sums = new Float32Array(columns * SHADES.length);
-  for (let i = time.from[item.row]; i < time.to[item.row]; i++) {
-    if (time.kind[i] === 4 || time.end[i] < low || time.start[i] > high || time.end[i] === Infinity) continue;
-    const x0 = Math.max(0, (time.start[i] - low) * scale), x1 = Math.min(columns, (time.end[i] - low) * scale);
-    for (let c = Math.floor(x0); c < x1; c++) sums[c * SHADES.length + time.shade[i]] += Math.min(x1, c + 1) - Math.max(x0, c);
+  const scale = width / (high - low), columns = Math.floor(width), least = view.isSmall ? Infinity : WIDE / scale;
+  const lanes = lanesOf(time, item, view), isOne = lanes[0][0] === lanes[1][0];
+  const [first, stop] = within(time, item.row, low, high), wide = [];
+  for (const lane of isOne ? [0] : [0, 1]) {
+    const sums = new Float32Array(columns * SHADES.length);
+    for (let i = first; i < stop; i++) {
+      if (time.kind[i] === 4 || time.end[i] < low || time.start[i] > high || time.end[i] === Infinity) continue;
+      if (!isOne && (time.kind[i] === 0) !== (lane === 0)) continue;
+      if (time.end[i] - time.start[i] >= least) { wide.push(i); continue; }
+      const x0 = Math.max(0, (time.start[i] - low) * scale), x1 = Math.min(columns, (time.end[i] - low) * scale);
+      for (let c = Math.floor(x0); c < x1; c++) sums[c * SHADES.length + time.shade[i]] += Math.min(x1, c + 1) - Math.max(x0, c);
+    }
+    fillStrip(context, sums, columns, ...lanes[lane]);
   }
-  const y = item.middle - item.half;
+  for (const i of wide) box(context, time, i, x(time.start[i]), x(time.end[i]), ...lanes[time.kind[i] === 0 ? 0 : 1], x);
+  drawn.strips++;
+}
+
+function fillStrip(context, sums, columns, y, height) {
   let from = 0, before = -1;
   for (let c = 0; c <= columns; c++) {
     let best = -1, most = 0;
@@ -213,29 +236,26 @@ function drawStrip(context, time, item, view) {
     if (best === before && c < columns) continue;
     if (before >= 0) {
       context.fillStyle = colors[SHADES[before]];
-      context.fillRect(from, y, c - from, item.half * 2);
+      context.fillRect(from, y, c - from, height);
     }
     from = c;
     before = best;
   }
-  drawn.strips++;
 }
 
 function drawSpans(context, time, item, view, x) {
-  const { low, high, isMarey } = view;
-  const full = item.half * 2, y0 = item.middle - item.half;
+  const { low, high } = view;
+  const lanes = lanesOf(time, item, view), [first, stop] = within(time, item.row, low, high);
   const last = new Float64Array(SHADES.length).fill(-Infinity);
   for (const pass of [0, 1]) {
-    for (let i = time.from[item.row]; i < time.to[item.row]; i++) {
+    for (let i = first; i < stop; i++) {
       const isComputing = time.kind[i] === 0;
       if (time.kind[i] === 4 || isComputing === Boolean(pass) || time.start[i] > high || time.end[i] < low || time.end[i] === Infinity) continue;
       const x0 = x(time.start[i]), x1 = x(time.end[i]);
       const shade = time.shade[i];
       if (x1 - last[shade] < 0.5) continue; // nothing of it would be seen
       last[shade] = x1;
-      const split = !isMarey || item.isSplit || time.overlaps;
-      const y = split && pass ? y0 + full * 0.62 : y0, h = split ? full * (pass ? 0.38 : 0.58) : full;
-      box(context, time, i, x0, x1, y, h, x);
+      box(context, time, i, x0, x1, ...lanes[pass], x);
     }
   }
 }

@@ -107,5 +107,5 @@ start().catch((error) => {
 // For tests and for the curious: what is drawn, and the state.
 globalThis.planguard = {
   get data() { return D; }, get state() { return S; }, get inks() { return inks; }, get time() { return T; }, get plot() { return plot; }, get strategy() { return strategyProbe; }, get topology() { return topologyProbe; }, get inside() { return insideProbe; },
-  put, show, recall, matrixOf, span: (rank, action) => findSpan(T, rank, action), text: (i) => spanText(T, i),
+  put, show, recall, matrixOf, within: (row, low, high) => within(T, row, low, high), span: (rank, action) => findSpan(T, rank, action), text: (i) => spanText(T, i),
 };

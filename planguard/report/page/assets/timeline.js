@@ -164,7 +164,7 @@ function timelinePanel(body) {
       const image = el("canvas", { width: Math.round(width), height: 24 });
       image.theme = colors.paper + colors.forward;
       const ink = image.getContext("2d");
-      rows.forEach((row, line) => drawStrip(ink, T, { row, middle: 2 + (line + 0.5) * (20 / rows.length), half: 8 / rows.length }, { low: 0, high: end, width }));
+      rows.forEach((row, line) => drawStrip(ink, T, { row, middle: 2 + (line + 0.5) * (20 / rows.length), half: 8 / rows.length }, { low: 0, high: end, width, isSmall: true }));
       strip.base = image;
     }
     context.drawImage(strip.base, 0, 0, Math.round(width), 24);

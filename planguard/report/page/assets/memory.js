@@ -1,0 +1,336 @@
+// Memory of devices: what was in use over time by call site, what was alive at a moment, and how the
+// allocator's segments are filled at the end. A state is what is in use after an entry of the history;
+// state 0 is what was there before.
+
+const TOP = ["collective", "forward", "send", "weight", "recv", "backward", "other", "copy"]; // of the largest sites
+const REST = "wait", LARGEST = 200, NAMED = 20, SEGMENT = 16;
+let devices = [];
+
+function arrange() {
+  D.devices.forEach((head, at) => {
+    const cut = (name) => C[`${at}.${name}`];
+    const made = { head, at, begin: cut("begin"), end: cut("end"), size: cut("size"), stack: cut("stack"), address: cut("address"), time: cut("time"), grown: new Map() };
+    const n = head.entries + 1, used = new Float64Array(n), reserved = new Float64Array(n);
+    made.starts = Array.from({ length: n }, () => []); // blocks by the state that they are first in
+    made.stops = Array.from({ length: n }, () => []); // and by the first that they are not in
+    for (let i = 0; i < made.size.length; i++) {
+      made.starts[made.begin[i]].push(i);
+      if (made.end[i] < n) made.stops[made.end[i]].push(i);
+    }
+    cut("grown.at").forEach((state, i) => made.grown.set(state, cut("grown.by")[i]));
+    for (let s = 0, sum = 0, held = head.before; s < n; s++) {
+      for (const i of made.starts[s]) sum += made.size[i];
+      for (const i of made.stops[s]) sum -= made.size[i];
+      held += made.grown.get(s) || 0;
+      used[s] = sum;
+      reserved[s] = held;
+    }
+    devices.push(Object.assign(made, { n, used, reserved }));
+  });
+}
+
+const siteOf = (one, i) => (one.stack[i] === ABSENT ? D.unknown : D.stackSites[one.stack[i]]);
+const alive = (one, state) => [...one.size.keys()].filter((i) => one.begin[i] <= state && state < one.end[i]);
+const shadeOfSite = (site) => (D.top.indexOf(site) >= 0 ? TOP[D.top.indexOf(site)] : REST);
+const whereText = (one, state) => (state === 0 ? "before the history" : `after entry ${number(state)} of ${number(one.n - 1)}${one.time.length ? `, ${us(one.time[state])} from its begin` : ""}`);
+
+// The moment that is chosen, or the one of the first device that was out of memory, or the peak.
+function moment() {
+  const [at, state] = S.moment || [];
+  if (at !== undefined && devices[at] && state < devices[at].n) return [devices[at], state];
+  const out = devices.find((one) => one.head.ooms.length) || devices[D.highest];
+  return [out, out.head.ooms.length ? out.head.ooms[0] : out.head.peak];
+}
+
+// --- over time ----------------------------------------------------------------------------------
+
+// The state that each column of pixels stands for: the one where most is in use, so no peak is lost.
+function columnsOf(one, width) {
+  const [low, high] = timeRange(), isTimed = S.axis === "time" && one.time.length > 0;
+  const last = isTimed ? one.time[one.n - 1] || 1 : one.n, out = new Uint32Array(width);
+  const upTo = (share) => {
+    if (!isTimed) return Math.max(0, Math.min(one.n - 1, Math.ceil(share * last) - 1));
+    let a = 0, b = one.n - 1; // the last state that begins no later
+    while (a < b) { const middle = (a + b + 1) >> 1; if (one.time[middle] <= share * last) a = middle; else b = middle - 1; }
+    return a;
+  };
+  for (let x = 0, before = upTo(low) - 1; x < width; x++) {
+    const to = upTo(low + ((high - low) * (x + 1)) / width);
+    let best = to;
+    for (let s = before + 1; s < to; s++) if (one.used[s] > one.used[best]) best = s;
+    out[x] = best;
+    before = to;
+  }
+  return out;
+}
+
+// What is stacked: the largest sites, or the largest blocks; all others together at the top.
+function seriesOf(one) {
+  if (S.by !== "block") return { count: TOP.length + 1, of: (i) => { const at = D.top.indexOf(siteOf(one, i)); return at < 0 ? TOP.length : at; }, shade: (k) => TOP[k] || REST };
+  if (!one.largest) {
+    one.largest = [...one.size.keys()].sort((a, b) => one.size[b] - one.size[a]).slice(0, LARGEST).sort((a, b) => one.begin[a] - one.begin[b]);
+    one.place = new Map(one.largest.map((i, k) => [i, k]));
+  }
+  return { count: one.largest.length + 1, of: (i) => one.place.get(i) ?? one.largest.length, shade: (k) => (k < one.largest.length ? shadeOfSite(siteOf(one, one.largest[k])) : REST) };
+}
+
+// The sums of every series at each of some states, which do not go back.
+function sumsAt(one, states, series) {
+  const sums = new Float64Array(series.count), out = [];
+  let state = -1, before = null;
+  for (const wanted of states) {
+    for (; state < wanted;) {
+      state++;
+      for (const i of one.starts[state]) sums[series.of(i)] += one.size[i];
+      for (const i of one.stops[state]) sums[series.of(i)] -= one.size[i];
+      before = null;
+    }
+    out.push(before || (before = sums.slice()));
+  }
+  return out;
+}
+
+function memoryChart(one, body) {
+  const canvas = el("canvas", { tabindex: 0, role: "application", "data-device": one.at, "aria-label": `memory of ${one.head.name} over time: drag to zoom, plus and minus, arrow keys, a click chooses a moment, Home shows all` });
+  const tall = 200, head = 22;
+  let drawn = null;
+  const size = () => Math.max(260, body.clientWidth - 30);
+  const y = (value) => head + (tall - head) * (1 - value / D.most);
+  function draw() {
+    const width = Math.floor(size()), states = columnsOf(one, width), series = seriesOf(one), sums = sumsAt(one, states, series);
+    const context = sized(canvas, width, tall + 18);
+    drawn = { width, states, series, sums };
+    context.font = FONT;
+    context.textBaseline = "middle";
+    context.fillStyle = colors.faint;
+    context.fillRect(0, head, width, tall - head);
+    drawStack(context, width);
+    drawReserved(context, width, states);
+    drawMarks(context, width, states);
+    context.fillStyle = colors.ink;
+    context.textAlign = "left";
+    context.fillText(`${one.head.name}: most in use ${bytes(Math.max(...one.used))}, at most ${bytes(Math.max(...one.reserved))} reserved${one.head.ooms.length ? `; out of memory ${one.head.ooms.length === 1 ? "once" : `${one.head.ooms.length} times`}` : ""}`.slice(0, Math.floor(width / 6)), 2, 10);
+    context.fillStyle = colors.soft;
+    context.textAlign = "center";
+    const [low, high] = timeRange(), isTimed = S.axis === "time" && one.time.length > 0, last = isTimed ? one.time[one.n - 1] : one.n - 1;
+    for (const t of ticks(low * last, high * last, width / 110)) {
+      const x = ((t / (last || 1) - low) / (high - low)) * width;
+      if (x > 24 && x < width - 24 && (isTimed || Number.isInteger(t))) context.fillText(isTimed ? us(t) : `entry ${number(t)}`, x, tall + 9);
+    }
+    context.textAlign = "left";
+  }
+  // Runs of columns where a series has one floor and one height are one box.
+  function drawStack(context, width) {
+    const { sums, series } = drawn, floors = new Float64Array(width), isBlocks = S.by === "block";
+    for (let k = 0; k < series.count; k++) {
+      const shade = series.shade(k);
+      context.fillStyle = shade === REST ? hatch(context, colors[REST], 4, 1.4) : colors[shade];
+      for (let x = 0; x < width;) {
+        const value = sums[x][k], floor = floors[x];
+        let to = x;
+        while (to < width && sums[to][k] === value && floors[to] === floor) floors[to++] = floor + value;
+        if (value > 0) {
+          const top = y(floor + value), h = y(floor) - top;
+          context.fillRect(x, top, to - x + 0.4, isBlocks && h > 2 ? h - 0.6 : h);
+        }
+        x = to;
+      }
+    }
+  }
+  function drawReserved(context, width, states) {
+    context.strokeStyle = colors.ink;
+    context.lineWidth = 1;
+    context.setLineDash([4, 3]);
+    context.beginPath();
+    for (let x = 0; x < width; x++) {
+      const level = y(one.reserved[states[x]]);
+      if (x) context.lineTo(x, level); else context.moveTo(x, level);
+      context.lineTo(x + 1, level);
+    }
+    context.stroke();
+    context.setLineDash([]);
+  }
+  // Where memory was out: what was asked for, on top of what was in use. And the chosen moment.
+  function drawMarks(context, width, states) {
+    const placeOf = (state) => { const x = states.findIndex((s) => s >= state); return x < 0 || states[0] > state ? -1 : x; };
+    let free = -Infinity; // of words up to here
+    one.head.ooms.forEach((state, k) => {
+      const x = placeOf(state);
+      if (x < 0) return;
+      const floor = y(one.used[state]), top = Math.max(head, y(one.used[state] + one.head.asked[k]));
+      context.fillStyle = hatch(context, colors.bad, 4, 1.5);
+      context.fillRect(Math.min(x, width - 12), top, 12, floor - top);
+      context.strokeStyle = colors.bad;
+      context.strokeRect(Math.min(x, width - 12) + 0.5, top, 11, floor - top);
+      context.fillStyle = colors.bad;
+      context.textAlign = x > width - 60 ? "right" : "left";
+      if (x < free) return;
+      free = x + 60;
+      context.fillText("OOM", x > width - 60 ? Math.min(x, width - 12) - 4 : x + 15, Math.max(head + 8, top + 6));
+    });
+    const [chosen, state] = moment();
+    const x = chosen === one ? placeOf(state) : -1;
+    if (x >= 0) { context.fillStyle = colors.accent; context.fillRect(Math.max(0, Math.min(width - 2, x)), head - 2, 2, tall - head + 2); }
+  }
+  const found = (at) => Math.max(0, Math.min(drawn.width - 1, Math.floor(at.x)));
+  function tip(x) {
+    const state = drawn.states[x], rows = [...drawn.sums[x].entries()].filter(([, value]) => value > 0);
+    const named = (k) => (S.by === "block" ? (k < one.largest.length ? siteOf(one, one.largest[k]) : null) : D.top[k]);
+    const said = rows.sort(([, a], [, b]) => b - a).slice(0, 6).map(([k, value]) => `${bytes(value)}  ${named(k) === null || named(k) === undefined ? "all others" : D.sites[named(k)]}`);
+    return [`${one.head.name}, ${whereText(one, state)}`, `${bytes(one.used[state])} in use, ${bytes(one.reserved[state])} reserved`, ...said].join("\n");
+  }
+  const step = (by) => { const [chosen, state] = moment(); put({ moment: [one.at, Math.max(0, Math.min(one.n - 1, (chosen === one ? state : one.head.peak) + by))] }); };
+  handleTime(canvas, { top: () => 0, draw, height: () => tall, hit: found, tip, choose: (x) => put({ moment: [one.at, drawn.states[x]] }), keys: { "[": () => step(-1), "]": () => step(1) } });
+  return { canvas, draw, tip };
+}
+
+function memoryPanel(body) {
+  const pick = (name, id, label, options) => {
+    const made = el("select", { id, onchange: () => put({ [name]: made.value || null }) }, options.map(([value, text]) => el("option", { value }, text)));
+    made.value = S[name] || "";
+    follow((change) => { if (name in change) made.value = S[name] || ""; });
+    return el("label", {}, label, made);
+  };
+  const isTimed = devices.some((one) => one.time.length);
+  add(body, el("div", { class: "bar" }, pick("by", "stacked", "stacked by", [["", "call site"], ["block", "block"]]),
+    isTimed ? pick("axis", "axis", "along", [["", "entries of the history"], ["time", "time"]]) : null,
+    el("button", { onclick: () => put({ range: null }) }, "all of it"), el("span", { class: "soft" }, devices.length > 1 ? "All on one scale of bytes." : "")));
+  const charts = devices.filter((one) => one.head.entries).map((one) => {
+    const chart = memoryChart(one, body);
+    body.append(el("div", { class: "chart" }, chart.canvas, pictures(() => body, { name: `memory-${one.head.name}`, title: `memory of ${one.head.name}`, canvas: chart.canvas, draw: chart.draw, note: () => "bytes that tensors asked for" })));
+    return chart;
+  });
+  const swatch = (kind, text) => el("span", {}, el("i", { class: `k-${kind}` }), text);
+  add(body, el("div", { class: "legend" }, D.top.map((site, at) => swatch(TOP[at], D.sites[site])), D.sites.length > D.top.length ? swatch(REST, "all other call sites") : null,
+    devices.some((one) => one.head.ooms.length) ? swatch("stuck", "asked for when memory was out") : null, el("span", {}, "dashed: reserved")));
+  const draw = () => { for (const chart of charts) chart.draw(); };
+  requestAnimationFrame(draw);
+  follow((change) => { if (["range", "by", "axis", "moment", "theme"].some((name) => name in change)) redraw(draw); });
+  addEventListener("resize", () => redraw(draw));
+}
+
+// --- at a moment --------------------------------------------------------------------------------
+
+function alivePanel(body) {
+  const choose = el("select", { id: "moment", "aria-label": "moment", onchange: () => put({ moment: choose.value.split(",").map(Number), site: null, stack: null }) });
+  const note = el("p", { "aria-live": "polite" }), sites = el("div", { class: "chart" }), blocks = el("div", { class: "chart" }), stack = el("pre", { tabindex: 0, hidden: true });
+  function draw() {
+    const [one, state] = moment();
+    const named = devices.flatMap((each) => [...each.head.ooms.slice(0, NAMED).map((s, k) => [each, s, `out of memory${each.head.ooms.length > 1 ? ` ${k + 1}` : ""}`]), [each, each.head.peak, "peak"], [each, each.n - 1, "end"]]);
+    const isNamed = named.some(([each, s]) => each === one && s === state);
+    choose.replaceChildren(...[...named, ...(isNamed ? [] : [[one, state, "chosen"]])].map(([each, s, word]) => el("option", { value: `${each.at},${s}`, selected: each === one && s === state }, `${each.head.name}: ${word}`)));
+    const found = alive(one, state), sums = new Map();
+    for (const i of found) { const row = sums.get(siteOf(one, i)) || sums.set(siteOf(one, i), [0, 0, 0]).get(siteOf(one, i)); row[0] += one.size[i]; row[1]++; row[2] = Math.max(row[2], one.size[i]); }
+    note.textContent = `${one.head.name}, ${whereText(one, state)}: ${bytes(one.used[state])} in use (${number(one.used[state])} B) by ${plural(found.length, "block")}, ${bytes(one.reserved[state])} reserved.`;
+    const row = (attributes, act, values) => el("tr", { tabindex: 0, onclick: act, onkeydown: (event) => { if (event.key === "Enter") act(); }, ...attributes }, values.map((value) => el("td", { class: typeof value === "string" && /^[\d.,]+( [KMGTP]iB| B|%)?$/.test(value) ? "num" : null }, value)));
+    const rows = [...sums].sort(([, a], [, b]) => b[0] - a[0]).slice(0, 60);
+    sites.replaceChildren(el("h3", {}, "Call sites"), table(["call site", "in use", "share", "blocks", "largest"], rows.map(([site, [sum, count, most]]) =>
+      row({ class: S.site === site ? "on" : null }, () => put({ site: S.site === site ? null : site, stack: null }), [D.sites[site], bytes(sum), `${((100 * sum) / (one.used[state] || 1)).toFixed(1)}%`, number(count), bytes(most)]))),
+    sums.size > rows.length ? el("p", { class: "soft" }, `and ${plural(sums.size - rows.length, "more site")}`) : "");
+    const some = found.filter((i) => S.site === undefined || siteOf(one, i) === S.site).sort((a, b) => one.size[b] - one.size[a]);
+    const heads = ["block", "bytes", "call site", "given", "taken back"];
+    blocks.replaceChildren(el("h3", {}, S.site === undefined ? "Largest blocks" : `Blocks of ${D.sites[S.site]}`), table(heads, some.slice(0, 40).map((i) =>
+      row({ class: S.stack === one.stack[i] ? "on" : null }, () => put({ stack: one.stack[i] === ABSENT ? null : one.stack[i] }), [`0x${one.address[i].toString(16)}`, bytes(one.size[i]), D.sites[siteOf(one, i)], one.begin[i] ? `entry ${number(one.begin[i])}` : "before", one.end[i] < one.n ? `entry ${number(one.end[i])}` : "alive at the end"]))),
+    some.length > 40 ? el("p", { class: "soft" }, `and ${plural(some.length - 40, "smaller block")}`) : "");
+    const frames = S.stack === undefined ? undefined : D.stacks[S.stack];
+    stack.hidden = frames === undefined;
+    stack.textContent = frames === undefined ? "" : frames.length ? frames.map((f) => D.names[f]).join("\n") : D.stacks.length ? "no stack was recorded" : "stacks are left out: the page would pass 5 MB";
+  }
+  add(body, el("div", { class: "bar" }, el("label", {}, "moment", choose)), note, el("div", { class: "flex" }, sites, blocks), stack, el("p", { class: "soft" }, "A click on a call site lists its blocks, one on a block shows its stack, innermost frame first."));
+  draw();
+  follow((change) => { if (["moment", "site", "stack"].some((name) => name in change)) draw(); });
+}
+
+// --- the allocator at the end -------------------------------------------------------------------
+
+function allocatorPanel(body) {
+  const canvases = devices.map((one) => {
+    const canvas = el("canvas", { role: "img", "aria-label": `segments of ${one.head.name}: what is in them at the end` });
+    const draw = () => drawSegments(canvas, one, Math.max(260, body.clientWidth - 30));
+    const find = (event) => { const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top; return (canvas.boxes || []).find((one) => y >= one.y && y < one.y + SEGMENT && x >= one.x && x < one.x + one.w); };
+    canvas.addEventListener("pointermove", (event) => { const hit = find(event); tell(event, hit ? hit.text : ""); });
+    canvas.addEventListener("pointerleave", (event) => tell(event, ""));
+    const rows = one.head.pools.map(([pool, stream, kind, use]) => el("tr", {}, [pool || "the allocator's own", number(stream), kind, number(use.segments), ...["reserved", "requested", "rounding", "pending", "idle", "holes", "largest"].map((name) => bytes(use[name]))].map((value, at) => el("td", { class: at && at !== 2 ? "num" : null }, value))));
+    add(body, el("h3", {}, `${one.head.name}: ${plural(one.head.segments.length, "segment")}${one.head.more ? `, and ${number(one.head.more)} smaller ones in the table only` : ""}`), el("div", { class: "chart" }, canvas, pictures(() => body, { name: `segments-${one.head.name}`, title: `segments of ${one.head.name}`, canvas, draw, note: () => "at the end of the snapshot" })),
+      table(["pool", "stream", "kind", "segments", "reserved", "in use", "rounded up", "freed, still in use by a stream", "idle segments", "holes", "largest free"], rows));
+    return draw;
+  });
+  const swatch = (kind, text) => el("span", {}, el("i", { class: `k-${kind}` }), text);
+  add(body, el("div", { class: "legend" }, D.top.map((site, at) => swatch(TOP[at], D.sites[site])), swatch(REST, "other call sites, or freed and still in use"), el("span", {}, "empty: free")));
+  const draw = () => { for (const each of canvases) each(); };
+  requestAnimationFrame(draw);
+  follow((change) => { if ("theme" in change) redraw(draw); });
+  addEventListener("resize", () => redraw(draw));
+}
+
+// Segments by size, each as long as it has bytes; a line that is full is followed by the next.
+function drawSegments(canvas, one, width) {
+  const most = Math.max(1, ...one.head.segments.map((segment) => segment[0])), left = 78, scale = (width - left - 2) / most;
+  const context = sized(canvas, width, one.head.segments.length * (SEGMENT + 3) + 4), boxes = [];
+  context.font = FONT;
+  context.textBaseline = "middle";
+  one.head.segments.forEach(([size, stream, kind, blocks], line) => {
+    const y = 2 + line * (SEGMENT + 3);
+    let x = left;
+    context.textAlign = "right";
+    context.fillStyle = colors.soft;
+    context.fillText(bytes(size), left - 6, y + SEGMENT / 2);
+    for (const [length, state, stack] of blocks) {
+      const w = length * scale, site = D.stackSites[stack];
+      if (state) {
+        context.fillStyle = state === 2 || shadeOfSite(site) === REST ? hatch(context, colors[REST], 4, 1.4) : colors[shadeOfSite(site)];
+        context.fillRect(x, y, Math.max(0.5, w > 3 ? w - 0.7 : w), SEGMENT);
+      }
+      boxes.push({ x, y, w, text: `${bytes(length)} ${state === 0 ? "free" : state === 1 ? `in use: ${D.sites[site]}` : "freed, still in use by a stream"}\nof a segment of ${bytes(size)}${kind ? ` (${kind})` : ""}, stream ${stream}` });
+      x += w;
+    }
+    context.strokeStyle = colors.line;
+    context.strokeRect(left + 0.5, y + 0.5, size * scale, SEGMENT - 1);
+  });
+  context.textAlign = "left";
+  canvas.boxes = boxes;
+}
+
+function numbersPanel(body) {
+  const heads = ["", "most in use", "in use at the end", "reserved at the end", "free in it", "of it in holes", "largest free", "rounded up", "out of memory"];
+  const rows = devices.map((one) => { const use = one.head.use; return cells([one.head.name, bytes(Math.max(...one.used)), bytes(one.used[one.n - 1]), bytes(use.reserved), bytes(use.idle + use.holes), bytes(use.holes), bytes(use.largest), bytes(use.rounding), one.head.ooms.length ? `${one.head.ooms.length}` : "no"], [1, 2, 3, 4, 5, 6, 7, 8]); });
+  add(body, table(heads, rows), el("p", { class: "soft" }, "In use: bytes that tensors asked for. Free: reserved, and in no block; idle segments go back with empty_cache(), holes do not."));
+  for (const one of devices) for (const note of one.head.notes) add(body, el("p", { class: "soft" }, `${one.head.name}: ${note}`));
+}
+
+async function start() {
+  await load(document.getElementById("data").textContent);
+  document.getElementById("main").replaceChildren();
+  D.world = 0;
+  T = { last: 1 / 1.01, head: { complete: true, tick: 0 } }; // the axis goes from 0 to 1: each device has its own history
+  arrange();
+  document.title = D.title;
+  Object.assign(S, recall());
+  const asked = S.open;
+  document.getElementById("head").append(el("h1", {}, D.title), el("span", { class: "grow" }, `${plural(devices.length, "device")} · PlanGuard ${D.version}`), ...dressing());
+  document.getElementById("main").append(el("section", { id: "cause", class: "culprit cause", "data-certain": D.isOut ? "yes" : "no", "aria-labelledby": "cause-title" },
+    el("h2", { id: "cause-title" }, D.isOut ? el("span", { class: "who" }, "out of memory") : null, D.sentence),
+    el("dl", {}, D.facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]).flat())));
+  const isTold = devices.some((one) => one.head.entries);
+  if (isTold) panel("memory", "Memory over time", "bytes in use, by call site", memoryPanel);
+  panel("alive", "What is alive", "at the peak, when memory was out, at the end, or where you click", alivePanel);
+  panel("numbers", "Numbers", plural(devices.length, "device"), numbersPanel);
+  panel("allocator", "The allocator at the end", "segments and what is in them", allocatorPanel);
+  for (const id of asked || ["memory", "alive", "numbers", "allocator"]) if (panels[id]) { panels[id].made.open = true; panels[id].fill(); }
+  addEventListener("hashchange", () => {
+    const found = recall(), change = {};
+    for (const name of Object.keys(FIELDS)) if (name !== "open") change[name] = found[name] === undefined ? null : found[name];
+    put(change);
+  });
+  requestAnimationFrame(() => setTimeout(() => { document.documentElement.dataset.drawn = Math.round(performance.now()); }));
+}
+
+start().catch((error) => {
+  document.getElementById("main").textContent = `This page could not be drawn: ${error.message}. It needs a browser with DecompressionStream (since 2023); planguard report --format text says the same in text.`;
+});
+
+globalThis.planguard = {
+  get data() { return D; }, get state() { return S; }, get inks() { return inks; }, put, show,
+  used: (at) => [...devices[at].used], reserved: (at) => [...devices[at].reserved],
+  alive: (at, state) => alive(devices[at], state).map((i) => [devices[at].size[i], D.sites[siteOf(devices[at], i)]]),
+};
