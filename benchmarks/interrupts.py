@@ -1,13 +1,15 @@
 """Dry runs that are interrupted, ended or left hanging at random points: what stays, what is said.
 
     python benchmarks/interrupts.py --points 50 --seed 1
-    python benchmarks/interrupts.py --points 50 --asleep --latest 3    signals alone, at the start
+    python benchmarks/interrupts.py --points 50 --commands dryrun --asleep --latest 3
+                                                                     signals alone, at the start
 
-A third of the points each: SIGINT, SIGTERM, and a rank that stops at a random call while the
-others wait. Half of the signals come while the job starts, half once a rank has written. Counted
-are processes that live ten seconds after the command was told to end, or ended by itself, and
-commands that say no verdict of what was recorded. A job that had written nothing yet has nothing to
-be judged: there the command must say so.
+The points take turns among ``dryrun``, ``dryrun --stub`` and ``precheck``, and among SIGINT,
+SIGTERM, and a rank that stops at a random call while the others wait. Half of the signals of a
+recorded job come while it starts, half once a rank has written. Counted are processes that live ten
+seconds after the command was told to end, or ended by itself, and commands that say no verdict of
+what was recorded. A job that had written nothing yet has nothing to be judged: there the command
+must say so.
 """
 
 from __future__ import annotations
@@ -34,15 +36,17 @@ stop = int(sys.argv[1])
 dist.init_process_group("gloo", timeout=timedelta(seconds=600))
 rank = dist.get_rank()
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
-for step in range(10**6):
+for step in range(stop + 30 if stop >= 0 else 10**6):  # a play goes on behind what disagrees
     if rank == 1 and step == stop:
         dist.barrier() if stop % 2 else time.sleep(3600)
     model(torch.ones(2, 4)).sum().backward()
     time.sleep(0.02)
 """
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+COMMANDS = ("dryrun", "stub", "precheck")
+WAYS = ("SIGINT", "SIGTERM", "hang")
 SECONDS = 10.0
-"""What a command has to end everything in, GRACE of capture.run_job included."""
+"""What processes have to be gone in, behind the end of the command."""
 
 
 def alive(mark: str) -> list[int]:
@@ -59,17 +63,30 @@ def alive(mark: str) -> list[int]:
     return found
 
 
-def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dict[str, object]:
+def command_of(which: str, way: str, stop: int, *, asleep: bool) -> list[str]:
+    """Return a command over the job. A hang of a play is over when the time of a rank is."""
+    step = str(stop if way == "hang" else -1)
+    job = [*TORCHRUN, "job.py", step]
+    limit = ["--timeout", "8" if way == "hang" else "300"]
+    if asleep:
+        job = [sys.executable, "-c", "import time; time.sleep(60)"]
+    rest = {
+        "dryrun": ["dryrun", "--stall", "4" if way == "hang" else "0", "-o", "run", "--", *job],
+        "stub": ["dryrun", "--stub", *limit, "-o", "run", "--", "torchrun", "--nproc-per-node", "2",
+                 "job.py", step],
+        "precheck": ["precheck", "job.py", "--ranks", "2", *limit, "--", step],
+    }  # fmt: skip
+    return [sys.executable, "-m", "planguard", *rest[which]]
+
+
+def point(
+    number: int, which: str, way: str, wait: float, stop: int, *, asleep: bool
+) -> dict[str, object]:
     """Run one job to its point; return what was seen. One that is asleep never writes anything."""
     with tempfile.TemporaryDirectory() as folder:
         mark = f"INTERRUPTS={os.getpid()}-{number}"
         (Path(folder) / "job.py").write_text(JOB)
-        stall = "4" if way == "hang" else "0"
-        job = [*TORCHRUN, "job.py", str(stop if way == "hang" else -1)]
-        if asleep:
-            job = [sys.executable, "-c", "import time; time.sleep(60)"]
-        command = [sys.executable, "-m", "planguard", "dryrun", "--stall", stall, "-o", "run", "--",
-                   *job]  # fmt: skip
+        command = command_of(which, way, stop, asleep=asleep)
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
             "INTERRUPTS": mark.partition("=")[2],
@@ -81,7 +98,8 @@ def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dic
             )  # fmt: skip
             if way != "hang":
                 until = time.monotonic() + 90
-                late = number % 2 and not asleep  # half of the points in the run
+                # Half of the points of recorded jobs are in the run.
+                late = which == "dryrun" and number % 2 and not asleep
                 while late and time.monotonic() < until:
                     if any(Path(folder).glob("run/*.pgrun")):
                         break
@@ -97,6 +115,9 @@ def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dic
             took = time.monotonic() - begin
             if way == "hang":
                 logs = len(list(Path(folder).glob("run/*.pgrun")))
+            until = time.monotonic() + SECONDS
+            while alive(mark) and time.monotonic() < until:
+                time.sleep(0.1)
             left = alive(mark)
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
@@ -108,9 +129,9 @@ def point(number: int, way: str, wait: float, stop: int, *, asleep: bool) -> dic
         told = "nothing written"
     if not told and text.rstrip().endswith("interrupted"):
         told = "interrupted"  # before the job had begun
-    return {"way": way, "at": round(wait, 2) if way != "hang" else stop, "logs": logs,
-            "code": process.returncode, "s": round(took, 1), "left": len(left), "said": told,
-            "tail": text[-400:] if not told else ""}  # fmt: skip
+    return {"command": which, "way": way, "at": round(wait, 2) if way != "hang" else stop,
+            "logs": logs, "code": process.returncode, "s": round(took, 1), "left": len(left),
+            "said": told, "tail": text[-400:] if not told else ""}  # fmt: skip
 
 
 def default_signals() -> None:
@@ -121,6 +142,7 @@ def default_signals() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=50)
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--asleep", action="store_true", help="jobs that sleep; signals alone")
     parser.add_argument("--latest", type=float, default=25.0, help="seconds of the last point")
@@ -128,16 +150,18 @@ def main() -> int:
     chosen = random.Random(args.seed)
     rows = []
     for number in range(args.points):
-        way = ("SIGINT", "SIGTERM", "SIGTERM" if args.asleep else "hang")[number % 3]
+        which = args.commands[number % len(args.commands)]
+        way = WAYS[number // len(args.commands) % 3]
+        way = "SIGTERM" if args.asleep and way == "hang" else way
         wait = chosen.uniform(0, args.latest)
-        row = point(number, way, wait, chosen.randrange(60), asleep=args.asleep)
+        row = point(number, which, way, wait, chosen.randrange(60), asleep=args.asleep)
         rows.append(row)
         print(json.dumps(row), flush=True)
     bad = [row for row in rows if row["left"] or not row["said"] or row["said"] == "SAFE"]
     print(json.dumps({
         "points": len(rows), "processes left": sum(int(row["left"]) for row in rows),
         "nothing said": sum(not row["said"] for row in rows),
-        "said": dict(Counter(f"{row['way']}: {row['said']}" for row in rows)),
+        "said": dict(Counter(f"{row['command']}, {row['way']}: {row['said']}" for row in rows)),
         "longest, s": max(float(row["s"]) for row in rows),
     }))  # fmt: skip
     return 1 if bad else 0

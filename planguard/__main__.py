@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def _interrupted(*_: object) -> NoReturn:
@@ -16,12 +16,35 @@ def _default_in_child() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+_SOON = 0.01
+"""Seconds behind which an interruption that was lost is raised again."""
+
+
+def _lost(process: int, others: Any) -> Any:
+    """Return a hook that raises an interruption again which came where Python drops exceptions.
+
+    Those are finalizers, and what is called at a fork: logging's, which every rank of a play meets.
+    """
+
+    def hook(unraisable: Any) -> None:
+        kind = unraisable.exc_type
+        if not (kind and issubclass(kind, KeyboardInterrupt)) or os.getpid() != process:
+            others(unraisable)
+            return
+        signal.signal(signal.SIGALRM, _interrupted)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+    return hook
+
+
 def main() -> int:
     """Run the command line and return its exit code.
 
     SIGTERM ends a command as Ctrl-C does, from here to its end: what it started is ended, and a
     line is said. Who ignores it, or has a handler of its own, keeps that.
     """
+    others = sys.unraisablehook
+    sys.unraisablehook = _lost(os.getpid(), others)
     try:
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _interrupted)
@@ -32,6 +55,8 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
+    finally:
+        sys.unraisablehook = others
 
 
 if __name__ == "__main__":

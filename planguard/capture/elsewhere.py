@@ -120,13 +120,17 @@ def _watch_rpc(
 
 @contextmanager
 def called_back(
-    note: Callable[[str, str, str], None], leave: Callable[[], BaseException]
+    note: Callable[[str, str, str], None],
+    leave: Callable[[], BaseException],
+    left: Callable[[str], None],
 ) -> Iterator[None]:
-    """Leave remote calls when the process is asked to: others of the play wait for this rank.
+    """Leave whatever runs when the process is asked to: its time is over, or the play is.
 
     Args:
-        note: Called with kind, message and direction of a ledger entry.
-        leave: Makes what is raised in the call.
+        note: Called with kind, message and direction of a ledger entry, where that is a wait in
+            remote calls.
+        leave: Makes what is raised there.
+        left: Called with the line where anything else ran.
     """
 
     def called(_: int, frame: FrameType | None) -> None:
@@ -134,7 +138,8 @@ def called_back(
         while inner is not None and not inner.f_code.co_filename.endswith(_REMOTE):
             inner = inner.f_back
         if inner is None:
-            return  # it computes
+            left(place_of(frame))
+            raise leave()
         what = f"remote calls (rpc) at {place_of(frame)}: it waited in them until its time was over"
         for direction in ("under", "over"):
             note(KIND, _message(what), direction)

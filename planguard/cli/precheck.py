@@ -13,10 +13,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.cli import EXIT_INTERRUPTED
 from planguard.cli.check import add_gate, add_output
 from planguard.cli.job import Job
 from planguard.cli.outputs import outputs_of, targets_of
-from planguard.cli.varied import duration, settle, steps, variable, variations
+from planguard.cli.varied import (
+    duration,
+    refuse_without_effect,
+    settle,
+    steps,
+    told,
+    variable,
+    variations,
+)
 from planguard.config import load_settings
 from planguard.errors import UsageError
 from planguard.files import write
@@ -186,7 +195,11 @@ class PrecheckScript:
             print(output.announcement, file=sys.stderr)
         if args.fix:
             print(_announced(played.patch, patched, verdict), file=sys.stderr)
-        return job.finish([result])
+        code = job.finish([result])
+        if played.is_interrupted:
+            print("interrupted", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        return code
 
 
 @dataclass
@@ -197,7 +210,9 @@ class _Played:
     settings: Settings
     _told: float = field(default_factory=time.monotonic)
     _known: set[Site] = field(default_factory=set)
+    _first: Play | None = None
     patch: Patch | None = None
+    is_interrupted: bool = False
     named: tuple[str, str] | None = None  # the model of the backend, and the line that names it
 
     def decide(self) -> tuple[Plan, Verdict]:
@@ -228,7 +243,34 @@ class _Played:
                 answer = self._beyond(answer, door, began + self.args.budget)
         except UsageError as error:
             raise UsageError(error.message, hint=_frames(error.hint)) from error
-        return answer.plan, _told(answer.verdict, self.args, rows, self.named)
+        except KeyboardInterrupt:
+            answer = self._interrupted()
+        return answer.plan, told(answer.verdict, self.args, rows, self.named)
+
+    def _interrupted(self) -> Answer:
+        """Decide what the first play had issued when the command was interrupted.
+
+        Raises:
+            KeyboardInterrupt: Nothing of it was recorded yet.
+        """
+        from planguard.capture.batches.sampled import Answer
+        from planguard.capture.precheck import judge
+
+        play = self._first
+        if play is None or not play.logs:
+            raise KeyboardInterrupt
+        self.is_interrupted = True
+        play.note_interrupted()
+        name, model = Path(self.args.script).name, self.settings.model
+        plan, verdict = judge(play, name=name, model=model or self._named(play), known=None)
+        return Answer(verdict, plan, ())
+
+    def _named(self, play: Play) -> str | None:
+        """Return the model of the backend that a play names, and keep the line that does."""
+        from planguard.capture.play.named_backends import model_of
+
+        self.named = model_of(play) or self.named
+        return None if self.named is None else self.named[0]
 
     def _fixed(self, answer: Answer, supply: Supply, chosen: Chosen, door: Door) -> Answer:
         """Search an edit of the source, and put it, or that there is none, into the finding."""
@@ -265,7 +307,7 @@ class _Played:
         from planguard.capture.play.ranks import Play
 
         varied = self.args.samples or self.args.set or self.args.lengths or self.args.vary
-        return Play(
+        play = Play(
             self.args.ranks,
             is_every=True,
             small=SMALL_BYTES if varied else LARGE_BYTES,
@@ -274,6 +316,8 @@ class _Played:
             compute="real" if self.args.compute == "real" else "zeros",
             is_quiet=True,
         )
+        self._first = self._first or play
+        return play
 
     def _run(self, played: PlayedRank, variation: Variation) -> None:
         from planguard.capture.play.script import Script, varied
@@ -284,16 +328,15 @@ class _Played:
             script()
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
-        from planguard.capture.play.named_backends import model_of
         from planguard.capture.precheck import judge
 
         name, model = Path(self.args.script).name, self.settings.model
-        if model is None and (named := model_of(play)) is not None:
-            model, self.named = named[0], named
+        if model is None:
+            model = self._named(play)
         is_any = self.args.samples is None and not self.args.vary
         plan, verdict = judge(play, name=name, model=model, known=self._known, data=is_any)
         if verdict.safe:
-            _refuse_without_effect(play, self.args)
+            refuse_without_effect(play, self.args)
         return plan, verdict
 
     def _tell(self, played: int, chosen: int) -> None:
@@ -344,56 +387,3 @@ def _warm(args: argparse.Namespace) -> None:
             warm("torch._dynamo")
         if b"fsdp" in text:
             warm("torch._dynamo", "torch.distributed.fsdp")
-
-
-def _told(
-    verdict: Verdict,
-    args: argparse.Namespace,
-    rows: list[list[Variation]],
-    named: tuple[str, str] | None,
-) -> Verdict:
-    """Say in the ledger what ranks had, and what was not varied."""
-    from planguard.verdict import Approximation
-
-    kinds = [row.words for row in rows[0]]
-    had = f"each rank had one of: {'; '.join(kinds)}"
-    if args.steps_per_rank:
-        had = "; ".join(f"rank {rank}: {' or '.join(v.words for v in row)}"
-                        for rank, row in enumerate(rows[:64]))  # fmt: skip
-    elif len(kinds) == 1:
-        had = f"each rank had {kinds[0]}"
-    said = (
-        f"{had}; beyond what own-answers names, other data, files, clocks and environments are not "
-        "decided; "
-        "where this machine has no CUDA, cuda is the CPU"
-    )
-    entry = Approximation("script", said, "exact", scope="plan")
-    entries = [*verdict.approximations, entry]
-    if named is not None:
-        model, place = named
-        said = f"decided under {model}, the backend that {place} names; --model decides another one"
-        entries.append(Approximation("model", said, "exact", scope="plan"))
-    return replace(verdict, approximations=tuple(entries))
-
-
-def _refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
-    """Refuse an option that varied nothing: its SAFE would say more than was seen.
-
-    Raises:
-        UsageError: No loader was walked, or none was made at a place that was named.
-    """
-    from planguard.capture.play.script import is_at
-
-    made = [row["made"] for log in play.logs.values() for row in log.passes]
-    declared = [*args.steps_per_rank, *args.lengths]
-    if not made and (args.samples or args.vary or declared):
-        given = "--vary" if args.vary else "a number of batches"
-        option = "--samples" if args.samples else given
-        raise UsageError(
-            f"the script walks no torch DataLoader, so that {option} varies nothing",
-            hint="--set NAME=A,B varies an environment variable; precheck(samples=...) a function",
-        )
-    for at, _ in declared:
-        if at and not any(is_at(one, at) for one in made):
-            known = ", ".join(sorted({one for one in made if one})[:8])
-            raise UsageError(f"no DataLoader was made at {at}", hint=f"those walked: {known}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.script import Script
 from planguard.capture.restarts import KIND
+from planguard.cli import EXIT_INTERRUPTED
 from planguard.errors import UsageError
 from planguard.files import write
 
@@ -57,8 +58,15 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         small=size_for(world),
     )
     name = Path(job.script.name).name
-    play.run(lambda _: job.script())
-    play = _decided(play, name, args.model)
+    is_interrupted = False
+    try:
+        play.run(lambda _: job.script())
+        play = _decided(play, name, args.model)
+    except KeyboardInterrupt:
+        if not play.logs:
+            raise
+        play.note_interrupted()
+        is_interrupted = True
     plan = play.plan(name=name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
@@ -69,6 +77,9 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     for line in _remarks(play, plan):
         print(line, file=sys.stderr)
     code = main(["check", str(file)])
+    if is_interrupted:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
     failure = play.failure()
     if failure is not None and (code == 0 or (code == 3 and not play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well

@@ -1,10 +1,11 @@
-"""What ``planguard precheck`` is asked for: read, refused where it cannot be, and by rank."""
+"""What ``planguard precheck`` is asked for: read, refused where it cannot be, by rank, and told."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from planguard.options import seconds
 from planguard.words import plural
 
 if TYPE_CHECKING:
+    from planguard.capture.play.ranks import Play
     from planguard.capture.play.script import Variation
+    from planguard.verdict import Verdict
 
 
 def settle(args: argparse.Namespace) -> None:
@@ -110,3 +113,56 @@ def duration(text: str) -> Any:
         return seconds(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def told(
+    verdict: Verdict,
+    args: argparse.Namespace,
+    rows: list[list[Variation]],
+    named: tuple[str, str] | None,
+) -> Verdict:
+    """Say in the ledger what ranks had, and what was not varied."""
+    from planguard.verdict import Approximation
+
+    kinds = [row.words for row in rows[0]]
+    had = f"each rank had one of: {'; '.join(kinds)}"
+    if args.steps_per_rank:
+        had = "; ".join(f"rank {rank}: {' or '.join(v.words for v in row)}"
+                        for rank, row in enumerate(rows[:64]))  # fmt: skip
+    elif len(kinds) == 1:
+        had = f"each rank had {kinds[0]}"
+    said = (
+        f"{had}; beyond what own-answers names, other data, files, clocks and environments are not "
+        "decided; "
+        "where this machine has no CUDA, cuda is the CPU"
+    )
+    entry = Approximation("script", said, "exact", scope="plan")
+    entries = [*verdict.approximations, entry]
+    if named is not None:
+        model, place = named
+        said = f"decided under {model}, the backend that {place} names; --model decides another one"
+        entries.append(Approximation("model", said, "exact", scope="plan"))
+    return replace(verdict, approximations=tuple(entries))
+
+
+def refuse_without_effect(play: Play, args: argparse.Namespace) -> None:
+    """Refuse an option that varied nothing: its SAFE would say more than was seen.
+
+    Raises:
+        UsageError: No loader was walked, or none was made at a place that was named.
+    """
+    from planguard.capture.play.script import is_at
+
+    made = [row["made"] for log in play.logs.values() for row in log.passes]
+    declared = [*args.steps_per_rank, *args.lengths]
+    if not made and (args.samples or args.vary or declared):
+        given = "--vary" if args.vary else "a number of batches"
+        option = "--samples" if args.samples else given
+        raise UsageError(
+            f"the script walks no torch DataLoader, so that {option} varies nothing",
+            hint="--set NAME=A,B varies an environment variable; precheck(samples=...) a function",
+        )
+    for at, _ in declared:
+        if at and not any(is_at(one, at) for one in made):
+            known = ", ".join(sorted({one for one in made if one})[:8])
+            raise UsageError(f"no DataLoader was made at {at}", hint=f"those walked: {known}")

@@ -140,6 +140,101 @@ def test_an_interruption_before_anything_was_written_says_so(tmp_path, started):
     assert left_of(tmp_path) == []
 
 
+ASLEEP = (
+    BEGIN
+    + """\
+if rank == 1:
+    open("begun", "w").close()
+    while True:
+        time.sleep(1)
+dist.barrier()
+"""
+)
+PLAYS = {
+    "stub": ["dryrun", "--stub", "-o", "run", "--", *TORCHRUN[:3], *TORCHRUN[4:], "job.py"],
+    "precheck": ["precheck", "job.py", "--ranks", "2"],
+}
+
+
+def play(started, folder: Path, words: list[str]) -> subprocess.Popen[str]:
+    """Start a play of a job, in a session of its own, as a terminal does it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planguard", *words], cwd=folder, env=environment(folder), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    started.append(process)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("which", sorted(PLAYS))
+def test_an_interrupted_play_says_what_was_recorded(tmp_path, started, which, number):
+    """Where each rank was, and what they issued; undecided, exit code 130, no process left. A
+    terminal sends Ctrl-C to the ranks as well.
+    """
+    (tmp_path / "job.py").write_text(ASLEEP)
+    process = play(started, tmp_path, PLAYS[which])
+    until = time.monotonic() + 120
+    while not (tmp_path / "begun").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 130, out + err
+    assert "interrupted" in err
+    assert "verdict: UNKNOWN" in out
+    said = " ".join(out.split())
+    lines = range(ASLEEP.splitlines().index("    while True:") + 1, len(ASLEEP.splitlines()))
+    assert any(f"rank 1 was at {tmp_path}/job.py:{line}" in said for line in lines), said
+    assert "rank 0 waited for others" in said
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("which", sorted(PLAYS))
+def test_a_played_rank_that_never_answers_is_named_with_its_line(tmp_path, started, which):
+    """Its time is over: undecided, with the line where it was, and what to do."""
+    (tmp_path / "job.py").write_text(ASLEEP)
+    words = PLAYS[which]
+    at = words.index("--") if "--" in words else len(words)
+    process = play(started, tmp_path, [*words[:at], "--timeout", "5", *words[at:]])
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 3, out + err
+    said = " ".join(out.split())
+    assert "rank 1 did not finish within 5 s: it was at" in said
+    assert "--timeout (timeout=) waits longer" in said
+    assert left_of(tmp_path) == []
+
+
+AT_FORK = """\
+import os, signal, sys
+def interrupt():
+    if not os.path.exists("sent") and "torch" in sys.modules:
+        open("sent", "w").close()
+        os.kill(os.getpid(), signal.SIGINT)
+if "precheck" in sys.orig_argv:
+    os.register_at_fork(after_in_parent=interrupt)
+"""
+"""A ``sitecustomize`` that interrupts the command in what Python calls at a fork."""
+
+
+def test_an_interruption_in_a_fork_is_not_lost(tmp_path, started, monkeypatch):
+    """Python drops what is raised there; the command ends by it all the same."""
+    place = tmp_path / "injected"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(AT_FORK)
+    (tmp_path / "job.py").write_text(ASLEEP)
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    process = play(started, tmp_path, PLAYS["precheck"])
+    out, err = process.communicate(timeout=200)
+    assert (tmp_path / "sent").exists()
+    assert process.returncode == 130, out + err
+    assert "interrupted" in err
+    assert left_of(tmp_path) == []
+
+
 AT_MODULE = """\
 import os, signal, sys
 class Ends:

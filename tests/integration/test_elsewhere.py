@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
+import itertools
 import os
 import shutil
 import subprocess
@@ -217,12 +218,41 @@ def test_what_such_a_rank_did_not_issue_may_come_yet(tmp_path):
     assert "it waited in them until its time was over" in " ".join(verdict.reasons)
 
 
-def test_a_rank_that_computes_is_not_called_back():
-    """It is too slow, and says nothing of the job: an error, as before."""
+def test_a_rank_that_computes_too_long_is_called_back():
+    """What it would issue nobody knows, so that nothing is decided; the line is named."""
 
     def job():
         if dist.get_rank() == 1:
             time.sleep(60)
+        dist.barrier()
+
+    verdict = precheck(2, model="gloo", on_unsafe="return", timeout=4).run(job)
+    assert verdict.unknown
+    said = " ".join(verdict.reasons)
+    assert "rank 1 did not finish within 4 s: it was at" in said
+    assert "test_elsewhere.py:" in said
+
+
+def test_what_such_a_rank_had_issued_is_told():
+    """It disagreed before it began to compute: that no time mends."""
+
+    def job():
+        if dist.get_rank() == 1:
+            dist.all_reduce(torch.ones(8))
+            time.sleep(60)
+        dist.all_reduce(torch.ones(4))
+
+    verdict = precheck(2, model="gloo", on_unsafe="return", timeout=4).run(job)
+    assert verdict.unsafe
+    assert verdict.findings[0].code in {"PG202", "PG203"}
+
+
+def test_a_rank_in_native_code_is_an_error():
+    """Native code that does not return cannot be called back."""
+
+    def job():
+        if dist.get_rank() == 1:
+            sum(itertools.repeat(1, 10**11))
         dist.barrier()
 
     with pytest.raises(planguard.UsageError, match="rank 1 did not finish within 4 s"):

@@ -54,6 +54,7 @@ class Recorder:
         is_fake: No tensor holds any value.
         is_watched: A value is being read by somebody who will answer for it.
         missing: Key of the store that it waits for in vain.
+        left_at: Line that it was called back from (``play/called``).
         store_races: Readings of the store beside which another rank changed what was read.
         store_reads: Readings on which this rank decided: the place, and the key.
         doubted: Where a made-up number was first read, whatever became of it.
@@ -78,6 +79,7 @@ class Recorder:
     doubted: str = ""
     sure: int | None = None
     missing: str = ""
+    left_at: str = ""
     store_races: set[str] = field(default_factory=set)
     store_reads: dict[str, list[str]] = field(default_factory=dict)
     passes: list[Any] = field(default_factory=list)
@@ -271,6 +273,14 @@ class Recorder:
         """
         self.is_closed = True
         raise Stalled
+
+    def leave(self, place: str) -> None:
+        """Note where the rank is called back: what it does while it unwinds is no part of the job.
+
+        The line is the program's.
+        """
+        self.left_at = self.left_at or place
+        self.is_closed = True
 
     def _append(self, action: dict[str, Any]) -> None:
         if self.is_closed:

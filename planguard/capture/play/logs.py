@@ -12,6 +12,7 @@ from planguard.capture.names.set_orders import TURN
 from planguard.capture.names.thread_orders import THREAD
 from planguard.capture.names.walk_order import LISTS_ASK
 from planguard.capture.planner import fx_planner
+from planguard.capture.play.called import CUT
 from planguard.capture.play.labels import labelled
 from planguard.capture.play.sure import doubtful_from
 from planguard.capture.values.values import KIND as MADE_UP
@@ -46,6 +47,7 @@ class RankLog:
         readings: Fingerprints of what it read from tensors, by line (``own_values``).
         sure: Actions in front of the first reading of a made-up value; None for all.
         is_cut: What this rank did behind its last action is not in the log.
+        left_at: Where it was when it was called back; empty for a rank that came to its end.
     """
 
     rank: int
@@ -71,6 +73,7 @@ class RankLog:
     backends: list[list[str]] = field(default_factory=list)
     sure: int | None = None
     is_cut: bool = False
+    left_at: str = ""
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -105,6 +108,7 @@ def log_of(
         [list(one) for one in session.answers.dice.seeds],
         session.named,
         recorder.sure,
+        left_at=recorder.left_at,
     )
 
 
@@ -344,7 +348,7 @@ def _ledger(
             seen.add(note)
             if note[0] == MADE_UP and note[2] == "over" and doubtful:
                 builder.approximate(*note, doubtful, scope="onward")
-            elif note[0] == ELSEWHERE and note[2] == "over":
+            elif note[0] in (ELSEWHERE, CUT) and note[2] == "over":
                 # What it would do behind that is not known; what it issued, it issued.
                 builder.approximate(*note, scope="onward")
             else:

@@ -38,7 +38,7 @@ _PATIENCE = 3.0
 _GRACE = 5.0
 """Seconds in which a rank that was called back must have left what it waits in."""
 _MOMENT = 1.0
-"""Seconds that a rank has to end once nobody listens to it any more."""
+"""Seconds in which ranks that were hung up on end by themselves."""
 _SLICE = 0.25
 """Seconds that the room listens at a time; silence is counted in these. A machine that stands still
 for a while, or does not run this process, has not been silent all that time: nobody could speak."""
@@ -95,6 +95,7 @@ class Mailroom:
         answers: What the ranks that are through have sent.
         stuck: What the ranks waited for that waited when nobody could go on.
         is_lent: A rank was answered for by another one of its class.
+        called: Ranks that were called back: their time was over, or the play was interrupted.
     """
 
     class_of: Mapping[int, int]
@@ -114,7 +115,7 @@ class Mailroom:
     _clock: Clock = field(default_factory=Clock)
     _gone: list[_Played] = field(default_factory=list)
     _silence: float = 0.0
-    _called: set[int] = field(default_factory=set)
+    called: set[int] = field(default_factory=set)
 
     def admit(self, rank: int, pipe: Connection) -> None:
         """Let a rank take part that a process of its own plays; it has no time limit."""
@@ -137,11 +138,43 @@ class Mailroom:
                 self._launch_some()
                 self._listen()
                 self._settle()
+        except KeyboardInterrupt:
+            self._recall()
+            raise
         finally:
-            for one in (*self._gone, *self._live.values()):
-                _stop(one)
-            self._gone = []
+            self._stop()
         return self.answers
+
+    def _stop(self) -> None:
+        """End all ranks; those that do not end by themselves have one moment for all of them."""
+        left = [*self._gone, *self._live.values()]
+        for one in left:
+            one.pipe.close()
+        until = time.monotonic() + _MOMENT
+        for one in left:
+            _stop(one, until)
+        self._gone = []
+
+    def _recall(self) -> None:
+        """Take from every rank what it has issued so far, wherever it is.
+
+        Raises:
+            KeyboardInterrupt: A second one ends the waiting.
+        """
+        self._todo = []
+        until = time.monotonic() + _GRACE
+        for one in self._live.values():
+            if one.pid is not None:
+                self.called.add(one.rank)
+                if not one.is_waiting:
+                    os.kill(one.pid, CALL_BACK)
+        while self._live and time.monotonic() < until:
+            for one in self._live.values():
+                for number in list(one.questions):
+                    self._tell(one, number, STUCK)
+                one.deadline = until + _GRACE
+            with contextlib.suppress(UsageError):  # one that has none is missing in the answers
+                self._listen()
 
     def _want(self, ranks: Sequence[int]) -> None:
         new = [rank for rank in ranks if rank not in self._known]
@@ -176,6 +209,9 @@ class Mailroom:
                 one.pipe.close()  # else a dead parent would not be noticed
             self._live, self._gone = {}, []
             signal.signal(CALL_BACK, signal.SIG_IGN)
+            # A terminal sends Ctrl-C to the ranks, too; this process says what they do then. What
+            # they start finds the usual handler again.
+            signal.signal(signal.SIGINT, lambda *_: None)
             mailbox = Mailbox(child)
             perform(lambda: self.task(rank, mailbox), mailbox)
         child.close()
@@ -196,13 +232,17 @@ class Mailroom:
         self._silence = 0.0 if ready else self._silence + min(_SLICE, time.monotonic() - began)
         late = [one for one in live if not one.is_waiting and one.deadline <= time.monotonic()]
         if late and not ready and not self._call_back(late[0]):
-            raise UsageError(f"rank {late[0].rank} did not finish within {self.timeout:g} s")
+            raise UsageError(
+                f"rank {late[0].rank} did not finish within {self.timeout:g} s",
+                hint="it runs in native code that cannot be left; a larger --timeout (timeout=) "
+                "waits longer",
+            )
 
     def _call_back(self, late: _Played) -> bool:
-        """Ask a rank once to leave what it waits in, where it waits for others by other means."""
-        if late.pid is None or late.rank in self._called:
+        """Ask a rank once to leave whatever it does."""
+        if late.pid is None or late.rank in self.called:
             return False
-        self._called.add(late.rank)
+        self.called.add(late.rank)
         late.deadline = time.monotonic() + _GRACE
         os.kill(late.pid, CALL_BACK)
         return True
@@ -215,7 +255,7 @@ class Mailroom:
             message = f"its process ended with code {code} and no answer"
             raise UsageError(f"rank {one.rank} could not be captured: {message}") from None
         if what != "log":
-            self._called.discard(one.rank)  # it was slow, and goes on
+            self.called.discard(one.rank)  # it was slow, and goes on
         if what == "post":
             self._posts.setdefault(key, {})[one.rank] = data
             self._clock.stamp((key, one.rank), one.rank)
@@ -260,10 +300,10 @@ class Mailroom:
             return
         asked = [(one, *question) for one in waiting for question in one.questions.items()]
         soft = [row for row in asked if row[2][1]]
-        for one, number, (wanted, is_soft) in asked if self._called else soft or asked:
+        for one, number, (wanted, is_soft) in asked if self.called else soft or asked:
             if not is_soft:
                 self.stuck[one.rank] = wanted
-            self._tell(one, number, STUCK if self._called else None)
+            self._tell(one, number, STUCK if self.called else None)
 
     def _tell(self, one: _Played, number: int, answer: Any) -> None:
         del one.questions[number]
@@ -326,7 +366,9 @@ def perform(task: Callable[[], bytes], mailbox: Mailbox) -> NoReturn:
     os._exit(0)
 
 
-def _stop(one: _Played) -> int | None:
+def _stop(one: _Played, until: float | None = None) -> int | None:
     """Hang up, give the process a moment to end by itself, then kill it; return its exit code."""
     one.pipe.close()
-    return None if one.pid is None else ended(one.pid, _MOMENT)
+    if one.pid is None:
+        return None
+    return ended(one.pid, _MOMENT if until is None else until - time.monotonic())

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from planguard.capture.groups.recorder import Stalled
+from planguard.capture.play.called import CUT, note_interrupted, note_late
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import MOST, follow_values, stub_compute
 from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
@@ -222,6 +223,11 @@ class Play:
                 return UsageError(message, hint=log.trace or "run the body on its own first")
         return None
 
+    def note_interrupted(self) -> None:
+        """Say that the job was not played to its end, unless its logs say so already."""
+        if not any(note[0] == CUT for log in self.logs.values() for note in log.notes):
+            note_interrupted(self.logs, ())
+
     @property
     def is_doubted(self) -> bool:
         """True where a rank's log says that another run may differ: then its end may, too."""
@@ -285,8 +291,15 @@ class Play:
                 room.admit(*self._admitted)
                 self._admitted = None
         room.task, self._room, self._has_shown = quiet, room, True
-        answers = room.play(ranks)
-        self.logs = {rank: read_log(answer) for rank, answer in sorted(answers.items())}
+        try:
+            room.play(ranks)
+        except KeyboardInterrupt:
+            if room.answers.keys() >= set(ranks):
+                self.logs = _logs_in(room)
+                note_interrupted(self.logs, room.called)
+            raise
+        self.logs = _logs_in(room)
+        note_late(self.logs, self.timeout)
         doubt_races(self.logs)
         self.stuck = dict(sorted(room.stuck.items()))
         for log in self.logs.values():
@@ -296,6 +309,10 @@ class Play:
         with PlayedRank(self, rank, mailbox) as played:
             job(played)
         return played.log
+
+
+def _logs_in(room: Mailroom) -> dict[int, RankLog]:
+    return {rank: read_log(answer) for rank, answer in sorted(room.answers.items())}
 
 
 def play_ranks(programs: Sequence[Callable[[], object]], **options: Any) -> Play:
@@ -387,7 +404,7 @@ class PlayedRank:
                 doubt_end(recorder, end)
         finally:
             self._stack.close()  # what the session records last is in the log
-        if isinstance(error, Stalled) or recorder.is_stalled:
+        if not recorder.left_at and (isinstance(error, Stalled) or recorder.is_stalled):
             note_stuck(self.session.recorder)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
             return False  # in the caller's own process it is the caller's

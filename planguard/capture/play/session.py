@@ -194,7 +194,7 @@ def _elsewhere(recorder: Recorder) -> Iterator[None]:
             setattr(owner, name, value)
 
         watch_elsewhere(put, recorder.note, played=room_store_class())
-        stack.enter_context(called_back(recorder.note, Stalled))
+        stack.enter_context(called_back(recorder.note, Stalled, recorder.leave))
         yield
     note_libraries(recorder.note)
 
