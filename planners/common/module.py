@@ -158,6 +158,21 @@ def plan_size(dtype: str, count: int) -> dict[str, Any]:
     return {"bytes": count * ITEM_BYTES[dtype]}
 
 
+def unseen(module: ModuleInfo) -> list[tuple[str, str, str]]:
+    """Return what a module communicates that its tensors do not show, as entries of the ledger."""
+    notes = []
+    if module.sync_batchnorm:
+        message = (
+            "SyncBatchNorm layers communicate in forward and backward; their calls are not in the "
+            "plan"
+        )
+        notes.append(("sync-batchnorm", message, "under"))
+    if any(parameter.sparse for parameter in module.trainable):
+        message = "the size of a sparse gradient is known only when it is there"
+        notes.append(("sparse-gradient", message, "under"))
+    return notes
+
+
 def joined(names: Sequence[str]) -> str:
     """Return one identity for a set of tensors: sorted names; many end in a digest of them all."""
     inside = sorted(names)

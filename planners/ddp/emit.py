@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..common.calls import producer, write
+from ..common.module import unseen
 from .buckets import has_torch
 from .steps import rank_calls
 
@@ -66,12 +67,7 @@ def _notes(job: Job[DdpOptions], used: Sequence[DdpOptions]) -> list[tuple[str, 
     if any(own.comm_hook == "custom" for own in used):
         note("comm-hook", "a communication hook of its own replaces the all_reduce of every "
              "bucket; what it communicates is not known", "under")  # fmt: skip
-    if job.module.sync_batchnorm:
-        note("sync-batchnorm", "SyncBatchNorm layers communicate in forward and backward; their "
-             "calls are not in the plan", "under")  # fmt: skip
-    if any(parameter.sparse for parameter in job.module.trainable):
-        note("sparse-gradient", "the size of a sparse gradient is known only when it is there",
-             "under")  # fmt: skip
+    notes += unseen(job.module)
     if any(_raises(own) for own in used):
         note("reducer-raises", "a rank whose gradients are not all ready goes no further: its next "
              "iteration raises RuntimeError", "exact")  # fmt: skip

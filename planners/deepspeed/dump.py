@@ -39,6 +39,13 @@ def read_dump(obj: Path | dict[str, Any]) -> Job:
     data, model = (_size(found, name) for name in ("data_parallel", "model_parallel"))
     if stages * data * model > MAX_RANKS:
         top.fail(f"more than {MAX_RANKS} ranks")
+    zero = _zero(found["zero"], stages) if "zero" in found else Zero()
+    if "micro_batches" in found:  # the commands say them; it is kept for people
+        found["micro_batches"].integer(1)
+    orders = _orders(found.get("orders"), stages * data * model)
+    if orders and zero.stage == 0:
+        hint = "without ZeRO gradients are reduced in the order of parameters"
+        found["orders"].fail("orders of ranks decide nothing at ZeRO stage 0", hint=hint)
     split = required(found["partitioned"], optional=("activations", "gradients")) if (
         "partitioned" in found
     ) else {}  # fmt: skip
@@ -52,9 +59,9 @@ def read_dump(obj: Path | dict[str, Any]) -> Job:
         boundaries=_lists(found.get("boundaries"), stages - 1),
         parameters=_lists(found.get("parameters"), stages, named=True),
         modules=_modules(found.get("modules")),
-        orders=_orders(found.get("orders"), stages * data * model),
+        orders=orders,
         tied=tuple(_tied(item, stages) for item in found["tied"].each()) if "tied" in found else (),
-        zero=_zero(found["zero"], stages) if "zero" in found else Zero(),
+        zero=zero,
         split_activations=model > 1 and _flag(split, "activations"),
         split_gradients=model > 1 and _flag(split, "gradients"),
         broadcasts=_broadcasts(found.get("transport")),

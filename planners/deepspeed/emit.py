@@ -178,9 +178,10 @@ def _unknown(job: Job, plan: PlanBuilder) -> None:
     if job.boundaries is None and job.stages > 1:
         message = "sizes between stages are not known; one tensor each way, sizes not compared"
         plan.approximate("unknown-boundaries", message, "under", scope="plan")
-    reduces = any(c.name == "ReduceGrads" for listed in job.commands for c in listed)
-    if job.parameters is None and not job.modules and reduces and job.data > 1:
+    if job.data > 1 and _leaves_out(job):
         message = "the parameters are not known: what the data ranks reduce is left out"
+        if job.zero.stage == 3:
+            message = "the modules are not known: what the data ranks fetch and reduce is left out"
         plan.approximate("unknown-parameters", message, "under", scope="plan")
     if job.model > 1:
         message = "what layers communicate among model ranks is taken to agree on all of them"
@@ -191,3 +192,17 @@ def _unknown(job: Job, plan: PlanBuilder) -> None:
             "what DeepSpeed prefetches together or still holds follows the same order on all ranks"
         )
         plan.approximate("no-prefetch", message, scope="plan")
+
+
+def _leaves_out(job: Job) -> bool:
+    """Tell whether commands run whose reductions need tensors that the dump does not list.
+
+    ZeRO-3 fetches and reduces module by module in every forward and backward, ZeRO-2 reduces in the
+    backward; the others in a command of their own, and all but the last in the optimizer's step.
+    """
+    names = {command.name for listed in job.commands for command in listed}
+    if job.zero.stage == 3:
+        return not job.modules and not names.isdisjoint({"ForwardPass", "BackwardPass"})
+    at = {0: {"ReduceGrads"}, 1: {"ReduceGrads", "OptimizerStep"}}
+    needed = at.get(job.zero.stage, {"BackwardPass", "OptimizerStep"})
+    return job.parameters is None and not names.isdisjoint(needed)

@@ -60,7 +60,9 @@ def read_objects(obj: Any, options: DeepSpeedOptions) -> Job:
     commands = tuple(_stage(listed, stage) for stage, listed in enumerate(obj))
     boundaries = None
     if options.shape is not None:
-        boundaries = ((Tensor("", options.shape, options.dtype),),) * (len(commands) - 1)
+        boundaries = ((Tensor("", options.shape, options.dtype or "float32"),),) * (
+            len(commands) - 1
+        )
     return Job(title, "unknown", title, commands, boundaries=boundaries)
 
 

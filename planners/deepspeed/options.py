@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..common.module import ITEM_BYTES
 from ..common.options import is_integer, known_options, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LARGEST = 1 << 40
+_TYPES = ", ".join(ITEM_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +27,8 @@ class DeepSpeedOptions:
         dynamic_shape: Shapes are sent with every activation.
         startup: With the messages that create the communicators when the engine is made.
         loss: With the loss's way back to all stages.
-        shape: Shape of what passes between stages, for commands in memory.
-        dtype: Its type.
+        shape: Shape of what passes between stages, for commands in memory; a dump has its own.
+        dtype: Its type; None is ``float32``.
         name: Name of the plan.
         model: Execution model that the plan asks for.
     """
@@ -39,7 +41,7 @@ class DeepSpeedOptions:
     startup: bool | None = None
     loss: bool | None = None
     shape: tuple[int, ...] | None = None
-    dtype: str = "float32"
+    dtype: str | None = None
     name: str | None = None
     model: str | None = None
 
@@ -55,6 +57,8 @@ class DeepSpeedOptions:
                 raise wrong("deepspeed", name, getattr(self, name), "true or false")
         if self.shape is not None and not all(is_integer(size, 1, _LARGEST) for size in self.shape):
             raise wrong("deepspeed", "shape", self.shape, "a list of sizes")
+        if self.dtype is not None and (self.dtype not in ITEM_BYTES or self.shape is None):
+            raise wrong("deepspeed", "dtype", self.dtype, f"beside shape, one of {_TYPES}")
 
 
 def read_options(options: Mapping[str, object]) -> DeepSpeedOptions:

@@ -58,6 +58,11 @@ class DeepSpeedAdapter:
 
 
 def _read(obj: object, options: DeepSpeedOptions) -> Job:
+    if isinstance(obj, Mapping | str | Path) and options.shape is not None:
+        raise UsageError(
+            "option shape of the deepspeed adapter is for schedules in memory",
+            hint="a dump has `boundaries`, and its sizes are those",
+        )
     if isinstance(obj, Mapping):
         return read_dump(dict(obj))
     if isinstance(obj, str | Path):

@@ -10,7 +10,7 @@ from planguard.errors import PlanError
 
 from ..common.calls import producer, write
 from ..common.job import Job, JobReader
-from ..common.module import is_module
+from ..common.module import is_module, unseen
 from ..common.reading import At, load_json, starts_with_schema
 from .options import FsdpOptions, read_options
 from .steps import rank_calls
@@ -138,7 +138,7 @@ def _emit(job: Job[FsdpOptions], builder: type[PlanBuilder]) -> Plan:
         kept[repr(own)] = own
     for key, ranks in classes.items():
         write(plan.program(ranks), rank_calls(job.module, kept[key], shard))
-    for note in _notes(list(kept.values())):
+    for note in [*_notes(list(kept.values())), *unseen(job.module)]:
         plan.approximate(*note, scope="plan")
     return plan.build()
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import PlanError
-
 from ..common.calls import Call
 from ..common.module import ITEM_BYTES, joined, plan_size
-from .units import backward_events, find_units, forward_events, needs_grad
+from .units import backward_events, find_units, forward_events, needs_grad, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +43,7 @@ class _Rank:
     def __init__(self, module: ModuleInfo, options: FsdpOptions, shard: int) -> None:
         self.module, self.options, self.shard = module, options, shard
         self.units = find_units(module, options)
+        refuse_unknown(self.units, options.reshard_units, "the resharding", "reshard_units")
         self.events = forward_events(self.units, options.order)
         self.sequence = [unit.name for what, unit in self.events if what == "enter" and unit.name]
         self.out: list[Call] = []
@@ -124,15 +123,9 @@ class _Rank:
     def _targets(self, told: Prefetch, direction: int) -> dict[str, list[str]]:
         """Return the units that each unit gathers ahead."""
         if not isinstance(told, int):
-            unknown = [n for unit, names in told.items() for n in (unit, *names)
-                       if n not in self.units]  # fmt: skip
-            if unknown:
-                raise PlanError(
-                    "a prefetch names a module that is no unit",
-                    path="$.options",
-                    value=unknown[0],
-                    hint=f"units: {', '.join(filter(None, self.units))}",
-                )
+            named = [one for unit, names in told.items() for one in (unit, *names)]
+            option = f"{'forward' if direction > 0 else 'backward'}_prefetch"
+            refuse_unknown(self.units, named, "a prefetch", option)
             return {unit: list(names) for unit, names in told.items()}
         found: dict[str, list[str]] = {}
         for at, name in enumerate(self.sequence):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planguard.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..common.module import ModuleInfo, TensorInfo
     from .options import FsdpOptions
@@ -99,6 +99,22 @@ def _first(parameters: Sequence[TensorInfo], name: str) -> int:
     )
 
 
+def refuse_unknown(units: dict[str, Unit], names: Iterable[str], what: str, option: str) -> None:
+    """Refuse names that an option gives and that are no units, so that no option is ignored.
+
+    Raises:
+        PlanError: One is none.
+    """
+    for name in names:
+        if name not in units:
+            raise PlanError(
+                f"{what} names a module that is no unit",
+                path=f"$.options.{option}",
+                value=name,
+                hint=f"units: {', '.join(filter(None, units))}",
+            )
+
+
 def forward_events(units: dict[str, Unit], order: tuple[str, ...] | None) -> list[Event]:
     """Return the units as they are entered and left in forward.
 
@@ -108,14 +124,8 @@ def forward_events(units: dict[str, Unit], order: tuple[str, ...] | None) -> lis
     names = [name for name in units if name] if order is None else list(order)
     stack: list[Unit] = [units[""]] if "" in units else []
     events: list[Event] = [("enter", unit) for unit in stack]
+    refuse_unknown(units, names, "the order", "order")
     for name in names:
-        if name not in units:
-            raise PlanError(
-                "the order names a module that is no unit",
-                path="$.options.order",
-                value=name,
-                hint=f"units: {', '.join(filter(None, units))}",
-            )
         while stack and not stack[-1].is_around(units[name]):
             events.append(("exit", stack.pop()))
         stack.append(units[name])

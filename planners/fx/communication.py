@@ -47,6 +47,7 @@ class Communication:
         root: Root of a rooted collective, as a rank of the group.
         rank_dependent: Why the action cannot stand for another rank's, empty when it can.
         notes: Entries for the ledger.
+        sizes: Of its tensors, and of splits that are not numbers.
     """
 
     fields: dict[str, Any]
@@ -60,6 +61,7 @@ class Communication:
     root: int | None = None
     rank_dependent: str = ""
     notes: list[Note] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
 
 
 def build(
@@ -201,10 +203,11 @@ class _Builder:
 
     def _size_notes(self, size: Size) -> None:
         name = self.node.name
+        self.out.sizes.append(size)
         if size.symbols:
             text = ", ".join(dict.fromkeys(size.symbols))
             message = f"the size of {name} is symbolic ({text}); its traced value is used"
-            self.out.notes.append(Note("dynamic-shape", message, "exact"))
+            self.out.notes.append(Note("dynamic-shape", message, "under", node=name))
         if size.unknown:
             text = ", ".join(dict.fromkeys(size.unknown))
             message = f"the size of {name} is not known before it runs ({text})"

@@ -59,6 +59,7 @@ class Elements:
         self.known: dict[tuple[int, str], np.ndarray | None] = {}
         self.calls: dict[GroupKey, dict[int, list[Draft]]] = defaultdict(dict)
         self.places: dict[tuple[int, str], tuple[GroupKey, int]] = {}
+        self.messages: dict[GroupKey, list[tuple[int, Draft]]] = defaultdict(list)
         self.written = {rank: _written(draft) for rank, draft in drafts.items()}
         self._rounds(keys)
 
@@ -69,9 +70,12 @@ class Elements:
             for draft in self.drafts[origin].drafts:
                 branched |= {keys[rank][name] for name in _inside(draft)}
                 talk = draft.communication
-                if talk is None or draft.fields["op"] in _PAIRWISE:
+                if talk is None:
                     continue
                 key = keys[rank][talk.group]
+                if draft.fields["op"] in _PAIRWISE:
+                    self.messages[key].append((rank, draft))
+                    continue
                 own = self.calls[key].setdefault(rank, [])
                 self.places[rank, draft.node] = key, len(own)
                 own.append(draft)

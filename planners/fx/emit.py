@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .elements import Elements
 from .exchanged import exchanged
 from .groups import (
     GroupKey,
@@ -17,6 +18,7 @@ from .groups import (
     refuse_dependent,
 )
 from .labels import assign_labels
+from .symbolic import settle, settled
 from .translate import Draft, RankDraft, translate
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class _Emitter:
             table = self.bundle.programs[rank].groups
             self.keys[rank] = keys_of_rank(rank, table, draft, self.bundle.world_size)
         unlabeled = assign_labels(self.drafts, self.keys)
-        self._compare_exchanges()
+        self._compare_sizes()
         self._refuse_dependent()
         families = self._families() if self.bundle.like else None
         if families is not None:
@@ -93,19 +95,21 @@ class _Emitter:
                 self._program(self.builder.program(rank), rank)
         self._ledger(unlabeled)
 
-    def _compare_exchanges(self) -> None:
-        """Take back that sizes are unknown where the members of an exchange agree on them."""
+    def _compare_sizes(self) -> None:
+        """Take back that sizes are unknown where the members of a round agree on them."""
         if not any(note.node for draft in self.drafts.values() for note in draft.notes):
             return
         keys: dict[int, Mapping[str, GroupKey]] = dict(self.keys)
         for rank, origin in self.bundle.like.items():
             keys[rank] = follower_keys(origin, rank, self.keys[origin], self.bundle)
-        for rank, agreed in exchanged(self.drafts, keys, self.origin).items():
+        elements = Elements(self.drafts, keys, self.origin)
+        for rank, agreed in exchanged(elements).items():
             draft = self.drafts[rank]
             self.agreed += sorted(
                 {(rank, note.action) for note in draft.notes if note.node in agreed}
             )
             draft.notes = [note for note in draft.notes if note.node not in agreed]
+        settle(self.drafts, settled(elements))
 
     def _refuse_dependent(self) -> None:
         for origin in set(self.bundle.like.values()):

@@ -21,25 +21,14 @@ from .model import Arg, FxNode, Ref, Sym, TensorMeta
 from .operations import argument, find_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from .groups import GroupKey
-    from .translate import RankDraft
 
 
-def exchanged(
-    drafts: Mapping[int, RankDraft],
-    keys: Mapping[int, Mapping[str, GroupKey]],
-    origin: Mapping[int, int],
-) -> dict[int, set[str]]:
-    """Return the exchanges whose sizes all members of each round agree on, by rank and node.
-
-    Args:
-        drafts: What the captured ranks do.
-        keys: For every rank, the identity of each group name of its graphs.
-        origin: For every rank, the captured rank whose graphs it runs.
-    """
-    elements = Elements(drafts, keys, origin)
+def exchanged(elements: Elements) -> dict[int, set[str]]:
+    """Return the exchanges whose sizes all members of each round agree on, by rank and node."""
+    drafts, origin = elements.drafts, elements.origin
     exchanges = _Exchanges(elements)
     # One captured rank may stand for several: what it does is settled where all of them agree.
     found: dict[int, set[str]] = {rank: set() for rank in drafts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.dtypes import NAMES
@@ -25,12 +25,16 @@ class Size:
         dtype: torch dtype name, empty when unknown.
         symbols: Expressions that were replaced by the value seen while tracing.
         unknown: Expressions that have no value before the program runs.
+        constant: Product of the dimensions that are numbers; the symbols are the other ones.
+        parts: How many equal parts the tensor was cut into.
     """
 
     count: int | None
     dtype: str
     symbols: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    constant: int = 1
+    parts: int = 1
 
     def fields(self) -> dict[str, Any]:
         """Return the size fields of an action; none when the size is unknown."""
@@ -44,7 +48,7 @@ class Size:
     def divided(self, parts: int) -> Size:
         """Return the size of one of ``parts`` equal parts."""
         count = None if self.count is None or parts < 1 else self.count // parts
-        return Size(count, self.dtype, self.symbols, self.unknown)
+        return replace(self, count=count, parts=self.parts * parts)
 
 
 NOTHING_KNOWN = Size(None, "", (), ("the size is not in the graph",))
@@ -56,7 +60,8 @@ def tensor_size(val: Val) -> Size:
         return NOTHING_KNOWN
     dims, symbols, unknown = resolve(val.shape)
     count = None if unknown else math.prod(dims)
-    return Size(count, val.dtype, tuple(symbols), tuple(unknown))
+    constant = math.prod(dim for dim in val.shape if isinstance(dim, int))
+    return Size(count, val.dtype, tuple(symbols), tuple(unknown), constant)
 
 
 def resolve(values: Iterable[int | Sym]) -> tuple[list[int], list[str], list[str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..common.module import plan_size
+from ..common.module import plan_size, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +51,8 @@ def emit_module(job: Job[HorovodOptions], builder: type[PlanBuilder]) -> Plan:
         "which travel together is Horovod's choice",
         scope="plan",
     )
+    for note in unseen(module):
+        plan.approximate(*note, scope="plan")
     return plan.build()
 
 

@@ -101,6 +101,13 @@ def may_communicate(instruction: Instruction) -> bool:
     return named or not devices.isdisjoint(instruction.attrs)
 
 
+def channel_of(instruction: Instruction) -> str:
+    """Return the channel of a collective with its kind and its members, empty without a channel."""
+    names = "channel_id", "replica_groups", "source_target_pairs"
+    listed = [instruction.attrs.get(name, "") for name in names]
+    return " ".join((base(instruction.opcode), *listed)) if listed[0] else ""
+
+
 def unknown_attributes(instruction: Instruction) -> list[str]:
     """Return attributes of a communicating instruction that this reader has no rule for."""
     return sorted(name for name in instruction.attrs if name not in _KNOWN)

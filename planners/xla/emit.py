@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .labels import Key, Labels, Sending, key_of, leaves
+from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
 from .steps import (
@@ -17,6 +17,7 @@ from .steps import (
     Message,
     Origin,
     Plain,
+    Sending,
     Step,
     Trace,
     Wait,

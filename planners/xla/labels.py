@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .steps import Choice, Collective, Exchange, Loop, Message, Step
+from .steps import Choice, Collective, Loop, Message, Sending, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Key = tuple[str, tuple[int, ...]]
 Naming = Callable[["Origin"], str]
-Sending = Collective | Exchange | Message
 
 
 def leaves(steps: Sequence[Step]) -> Iterator[Sending]:

@@ -27,10 +27,11 @@ from .steps import (
     Exchange,
     Loop,
     Message,
+    Sending,
     Step,
     Wait,
     essence,
-    step_size,
+    is_sized,
 )
 from .values import Value
 from .walking import Walking
@@ -111,12 +112,10 @@ class Walker(Walking):
             step = self._translator.exchange(instruction, self._device, origin, shapes)
         else:
             step, alike = self._translator.collective(instruction, self._device, origin, shapes)
-        if kind == "ragged-all-to-all" or (kind == c.PERMUTE and step_size(step) is None):
-            self.trace.doubt("unknown-size", f"the size of {instruction.name} is not in the text")
-        if isinstance(step, Collective) and len(step.group) == 1:
+        if len(step.group if isinstance(step, Collective) else step.domain) == 1:
             handle = None  # a group of one device: nothing moves
         else:
-            self._add(replace(step, handle=handle), instruction)
+            self._add_sized(replace(step, handle=handle), instruction)
         value = Value(None, not alike, handle or "")
         scope.bind(instruction.name, lambda _: value)
 
@@ -126,9 +125,15 @@ class Walker(Walking):
         shapes = [scope.find(operand).shape for operand in instruction.operands]
         step = self._translator.message(instruction, self._device, origin, shapes)
         if step is not None:
-            self._add(step, instruction)
+            self._add_sized(step, instruction)
         value = Value(None, True, step.handle if step else "")
         scope.bind(instruction.name, lambda _: value)
+
+    def _add_sized(self, step: Sending, instruction: Instruction) -> None:
+        """Add a communication; one without a size is compared with nobody's."""
+        if not is_sized(step):
+            self.trace.doubt("unknown-size", f"the size of {instruction.name} is not in the text")
+        self._add(step, instruction)
 
     def _wait(self, scope: Scope, instruction: Instruction) -> None:
         if not instruction.operands:
@@ -189,19 +194,23 @@ class Walker(Walking):
         """Walk a fusion; the TPU backend spreads one collective over several of them.
 
         The first has a custom call ``AsyncCollectiveStart``, the last ``AsyncCollectiveDone``, and
-        each repeats the collective with its channel. They are one collective.
+        each repeats the collective with its channel. They are one collective. A second one that
+        begins on the channel meanwhile would be taken for the first, so that is left open.
         """
         computation = self._translator.module.computations[instruction.calls[0]]
         targets = {i.attrs.get("custom_call_target", "") for i in computation.instructions}
         inside = [i for i in computation.instructions if c.communicates(i)]
-        channel = inside[0].attrs.get("channel_id", "") if len(inside) == 1 else ""
-        if channel and channel in self._pending:
+        channel = c.channel_of(inside[0]) if len(inside) == 1 else ""
+        begins = bool(channel) and '"AsyncCollectiveStart"' in targets
+        if channel in self._pending:
+            if begins:
+                message = f"{instruction.name} begins a collective whose channel has one under way"
+                self.trace.doubt("unknown-handle", message)
             if '"AsyncCollectiveDone"' in targets:
                 handle = self._pending.pop(channel)
                 self._add(Wait(self._origin(instruction), handle), instruction)
             scope.bind(instruction.name, lambda _: Value())
             return
-        begins = bool(channel) and '"AsyncCollectiveStart"' in targets
         was, self._in_async = self._in_async, begins
         before = len(self.trace.steps)
         self._call(scope, instruction)
