@@ -171,3 +171,86 @@ def test_a_signal_that_a_process_gives_itself_is_its_own(tmp_path):
     verdict = audit(tmp_path, ["Traceback (most recent call last):", f"{spawned} SIGKILL"])
     assert errors(verdict) == []
     assert ("PG506", (1,)) in [(one.code, one.ranks) for one in verdict.findings]
+
+
+def test_one_call_from_another_line_moves_nothing(tmp_path):
+    """A retry calls from a line of its own in place of the usual one: the others are behind."""
+    for rank in range(4):
+        lines = [120, 130] * 7
+        if rank == 1:
+            lines[4] = 7
+        count = 13 if rank == 1 else 12
+        rows = [entry(number=n, seq=n + 1, line=lines[n]) for n in range(count)]
+        if rank == 1:
+            rows[-1]["state"] = "started"
+        write(tmp_path, rank, rows, world=4)
+    verdict = pg.audit(tmp_path)
+    assert [one.ranks for one in verdict.errors] == [(0, 2, 3)]
+    assert "alone calls" not in said(verdict)
+
+
+def test_that_a_rank_has_not_sent_yet_is_no_strong_evidence(tmp_path):
+    """Rank 0 computes between two sends; two ranks that wait for each other tell of themselves."""
+    write(tmp_path, 0, [entry("send 0->1", number=0, seq=1)])
+    waiting = entry("recv 1<-0", number=1, seq=2, state="started")
+    write(tmp_path, 1, [entry("recv 1<-0", number=0, seq=1), waiting])
+    assert "evidence: medium, since how long the call has waited" in said(pg.audit(tmp_path))
+    other = entry("recv 0<-1", number=1, seq=2, state="started")
+    write(tmp_path, 0, [entry("send 0->1", number=0, seq=1), other])
+    assert "evidence: strong; both sides tell of themselves" in said(pg.audit(tmp_path))
+
+
+def test_dumps_of_two_jobs_in_one_folder_prove_nothing(tmp_path):
+    """Their default groups have other members: nothing that they disagree on is a mismatch."""
+    for rank in range(4):
+        size = {"input_sizes": [[4 if rank < 2 else 8]], "output_sizes": [[4 if rank < 2 else 8]]}
+        rows = [entry(number=n, seq=n + 1, **size) for n in range(3)]
+        write(tmp_path, rank, rows, world=2 if rank < 2 else 4)
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert not verdict.errors
+    assert "these are dumps of several jobs" in said(verdict)
+
+
+def test_an_error_that_python_drops_ends_nobody(tmp_path):
+    """A finalizer of the DataLoader fails on the rank that all others then wait for nothing of."""
+    lines = [
+        "[rank1]: Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>",
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "/opt/torch/utils/data/dataloader.py", line 1618, in __del__',
+        "[rank1]:     self._shutdown_workers()",
+        "[rank1]: AssertionError: can only test a child process",
+    ]
+    for rank in range(3):
+        lines += [caught(rank, 300), status(rank, 300, 301, 299)]
+    verdict = audit(tmp_path, lines)
+    assert [one.code for one in verdict.findings if one.code != "PG904"] == ["PG502"]
+
+
+def test_a_kernel_that_fails_in_python_is_the_ranks_own(tmp_path):
+    """Before any of its calls timed out; behind that, and a lost link, may come of a peer."""
+    trace = [
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "/workspace/train.py", line 200, in main',
+        "[rank1]:     loss.backward()",
+        "[rank1]: RuntimeError: CUDA error: {}",
+    ]
+    illegal = [line.format("an illegal memory access was encountered") for line in trace]
+    link = [line.format("uncorrectable NVLink error detected") for line in trace]
+    others = [line for rank in (0, 2) for line in (caught(rank, 7), status(rank, 7, 7, 6))]
+    assert errors(audit(tmp_path, [*illegal, *others])) == [("PG506", (1,))]
+    own = [caught(1, 7), status(1, 7, 7, 6)]
+    for lines in ([*own, *illegal, *others], [*link, *others]):
+        assert ("PG506", (1,)) not in errors(audit(tmp_path, lines))
+
+
+def test_two_calls_of_one_number_on_one_rank_are_of_two_jobs(tmp_path):
+    """Two jobs on one console: which of them disagree with which is not known."""
+    lines = []
+    for op in ("ALLREDUCE", "BROADCAST"):
+        for rank in range(2):
+            lines += [caught(rank, 7, op), status(rank, 7, 7, 6)]
+    verdict = audit(tmp_path, lines)
+    assert verdict.unknown
+    assert not errors(verdict)
+    assert "two jobs in one log" in said(verdict)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from planguard.audit.rounds.waits import Wait
 
 MAX_GROUPS = 6
+_UNKNOWN_WAIT = "medium, since how long the call has waited is not recorded"
+"""A recording does not say when it was taken, and the time of its file may be that of a copy: a
+call that has only just been made looks like one that has waited for an hour."""
 
 
 def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
@@ -22,15 +25,16 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     first = waits[0]
     members = [r for r in scene.recording.members(first.group) if r in scene.recording.ranks]
     if not first.position:
-        return ["evidence: strong; both sides tell of themselves"]
+        stuck = {rank for rank, own in scene.graph.waits.items() if own}
+        if all(wait.target in stuck for wait in waits):
+            return ["evidence: strong; both sides tell of themselves"]
+        return [f"evidence: {_UNKNOWN_WAIT}: the other side may come to it"]
     absent = {w.target for w in waits if (w.group, w.position) == (first.group, first.position)}
     lines = scene.rounds.lines[first.group]
     came = [r for r in members if r in lines and lines[r].end >= first.position]
     others = [r for r in members if r not in absent]
     known = scene.recording.groups.get(first.group)
-    # A recording does not say when it was taken, and the time of its file may be that of a copy: a
-    # call that has only just been made looks like one that has waited for an hour.
-    strength = "medium, since how long the call has waited is not recorded"
+    strength = _UNKNOWN_WAIT
     if len(came) != len(others):
         strength = "medium"
     thin = [r for r in absent if scene.recording.ranks[r].kind == "stacks"]

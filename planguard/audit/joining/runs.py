@@ -65,6 +65,7 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
     Dumps of an earlier run are no loss where each of their ranks left one of the last run, too.
     """
     parts, doubts = _after_files(parts)
+    doubts += _other_worlds(parts)
     spans = sorted(_spans(parts), key=lambda span: span.start)
     ends: list[int] = []
     for span in spans:
@@ -107,6 +108,25 @@ def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
         for file in dict.fromkeys(part.file for part in old)
     ]
     return [part for part in parts if not any(part is one for one in old)], gaps
+
+
+def _other_worlds(parts: Sequence[Part]) -> list[Gap]:
+    """Return a doubt where dumps list other members of the default group: of which job is each?"""
+    worlds: dict[tuple[int, ...], list[int]] = {}
+    for part in parts:
+        world = part.groups.get("world")
+        if part.kind == "flight-recorder" and part.rank is not None and world and world.ranks:
+            worlds.setdefault(world.ranks, []).append(part.rank)
+    if len(worlds) < 2:
+        return []
+    told = ", ".join(
+        f"{name_ranks(world)} in the dumps of {name_ranks(ranks)}"
+        for world, ranks in list(worlds.items())[:3]
+    )
+    said = f"the default group is {told}: these are dumps of several jobs; audit each by itself"
+    return [
+        Gap(DOUBT, said, "PG904", tuple(sorted(rank for own in worlds.values() for rank in own)))
+    ]
 
 
 def _spans(parts: Sequence[Part]) -> list[_Span]:

@@ -16,7 +16,15 @@ from planguard.audit.readers.detail import mismatch
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.text_log import GOES_ON
-from planguard.audit.readers.watchdog import ASSUMED, PAIRWISE, PERIODIC, Words, is_pairwise, rows
+from planguard.audit.readers.watchdog import (
+    ASSUMED,
+    PAIRWISE,
+    PERIODIC,
+    TWO,
+    Words,
+    is_pairwise,
+    rows,
+)
 from planguard.plan.vocabulary import FUNCTIONS
 from planguard.recording import BARRIER, Absence, Call, Observed, Progress, Track
 from planguard.words import clean, name_ranks
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_FRAMES = 300
 _BEGIN = "Traceback (most recent call last):"
+_IGNORED = "Exception ignored in"
+"""Python's words over the traceback of an error that it drops: a finalizer's, for example."""
 _FRAME = re.compile(r"\s*File \"(?P<file>[^\"]{1,500})\", line (?P<line>\d{1,9}), in (?P<name>\S+)")
 _ERROR = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,120})(?:: (?P<text>.*))?$")
 ABANDONED = re.compile(
@@ -49,6 +59,11 @@ _MEMORY = re.compile(
 """An error that people paste without its traceback; a program may have gone on behind it."""
 _DEVICE = re.compile(r"watchdog thread terminated with exception: (CUDA error: [^\n]{1,200})")
 """``ProcessGroupNCCL::Watchdog::run`` (torch 2.13.0): its device failed, and the process ends."""
+_OWN_DEVICE = re.compile(
+    r"CUDA error: (?:an illegal memory access|device-side assert|uncorrectable ECC|unspecified "
+    r"launch failure|misaligned address|an illegal instruction)"
+)
+"""Errors of a rank's own kernels. Those of its links may come of the end of a peer."""
 _BACKWARD = re.compile(r"(?:^|/)torch/autograd/")
 UNNAMED_GROUP = "?unnamed"
 UNSAID_GROUP = "a call that timed out does not say its group"
@@ -159,14 +174,19 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
     if lines and isinstance(lines[0].who, str):
         voice.process = lines[0].who
     trace: Trace | None = None
+    is_ignored = False
     for line in lines:
         text, timed_out = line.text, len(voice.words.works)
         voice.words.hear(text)
         if voice.traces and voice.traces[0].error and len(voice.words.works) > timed_out:
             voice.has_outlived = True
+        if _IGNORED in text:
+            is_ignored = True
         if _BEGIN in text:
             trace = Trace()
-            voice.traces.append(trace)
+            if not is_ignored:
+                voice.traces.append(trace)
+            is_ignored = False
             continue
         if trace is not None and not trace.error:
             trace = _continued(trace, text)
@@ -279,6 +299,8 @@ def _from_watchdog(part: Part, words: Words, known: Known | None) -> None:
         if is_pairwise(words, own_works):
             part.doubt = PAIRWISE
         observed += rows(words, group, own_works)
+    if words.is_two:
+        part.doubt = TWO
     part.track = Track.of(observed)
 
 
@@ -307,7 +329,7 @@ def _from_traces(part: Part, voice: Voice) -> None:
     is_backward = any(_BACKWARD.search(source) for source, *_ in inner)
     if part.inside is None and is_backward and ABANDONED.search(first.error):
         part.inside = "backward"
-    if first.error and not any(ABANDONED.search(trace.error) for trace in voice.traces):
+    if first.error and not any(_is_of_others(trace.error, voice) for trace in voice.traces):
         part.inside = None
         if voice.has_outlived:  # a sample that could not be read, for example
             part.stack = ()
@@ -321,6 +343,13 @@ def _from_traces(part: Part, voice: Voice) -> None:
     if part.inside is not None:
         _site(part, part.stack)
         part.backend = part.backend or ("gloo" if "gloo" in first.error else None)
+
+
+def _is_of_others(error: str, voice: Voice) -> bool:
+    """Tell whether others, a time limit or a signal may have caused an error."""
+    if _OWN_DEVICE.search(error) and not voice.words.works:
+        return False
+    return ABANDONED.search(error) is not None
 
 
 def _site(part: Part, stack: tuple[Source, ...]) -> None:

@@ -50,6 +50,10 @@ PAIRWISE = (
     "a call that timed out is a send, a receive or a launch of several calls: each rank counts its "
     "own sends and receives (torch's seqP2P), so that numbers of this group tell no rank behind"
 )
+TWO = (
+    "two different calls of one number timed out on one rank: they are of two groups, or of two "
+    "jobs in one log"
+)
 PAIRS = frozenset({"SEND", "RECV", "RECVANYSOURCE"})
 UNSIZED = frozenset({"COALESCED", "ALLREDUCE_COALESCED", "ALLGATHER_COALESCED", "UNKNOWN"})
 
@@ -88,6 +92,7 @@ class Words:
         snapshot: What a desync report says of the members of a group: rank, number, call, state.
         never: Members of whom it says that they joined no call of the group.
         is_stuck: Its watchdog itself made no progress.
+        is_two: Two different calls of one number timed out: of two groups, or of two processes.
         spoke: It said anything at all.
     """
 
@@ -103,6 +108,7 @@ class Words:
     snapshot: list[tuple[int, int, str, str]] = field(default_factory=list)
     never: set[int] = field(default_factory=set)
     is_stuck: bool = False
+    is_two: bool = False
     spoke: bool = False
     _round: int = 0
     _last: tuple[int | None, int] | None = None
@@ -142,6 +148,8 @@ class Words:
                 self.unnumbered.setdefault(place, operation(work["op"].lower()))
             return
         key = place, int(work["seq"])
+        if key in self.works and _differ(self.works[key], _call(work)[0]):
+            self.is_two = True
         if key not in self.works or self.works[key].op == UNNAMED:  # the line was cut before
             call, size = _call(work)
             self.works[key] = call
@@ -247,6 +255,14 @@ def rows(words: Words, group: str, works: list[tuple[int, Call]]) -> list[Observ
     if status.enqueued > last:
         found.append(Observed(Call(UNNAMED, group), status.enqueued, Progress.ISSUED))
     return found
+
+
+def _differ(one: Call, other: Call) -> bool:
+    """Tell whether two calls are surely not the same: what a line does not say may be equal."""
+    if UNNAMED in (one.op, other.op):
+        return False
+    sizes = one.shape, other.shape
+    return one.op != other.op or (None not in sizes and sizes[0] != sizes[1])
 
 
 def is_pairwise(words: Words, works: list[tuple[int, Call]]) -> bool:

@@ -195,6 +195,8 @@ def _shift(mine: Sequence[object], theirs: Sequence[object]) -> tuple[int, str, 
     if place is None:
         return None
     mine, theirs = mine[place:], theirs[place:]
+    if len(mine) > 1 and len(theirs) > 1 and _fits(mine[1:], theirs[1:]):
+        return None  # one call came from another line, and nothing moved: a retry, for example
     for shift in range(1, MAX_SHIFT + 1):
         behind = shift + 1
         swaps = len(mine) > shift and len(theirs) > shift
