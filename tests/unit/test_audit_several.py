@@ -98,6 +98,17 @@ def test_one_rank_of_several_moments_does_not_stop_the_others(tmp_path):
     assert [f.code for f in verdict.findings][:1] == ["PG502"]
 
 
+def test_one_moment_of_a_rank_beside_a_later_one_of_another_blames_nobody(tmp_path):
+    """Rank 1's only dump may be older than the one in which rank 0 waits: that is a hint."""
+    folder(tmp_path / "a", [calls(30), calls(30, is_open=False)])
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b", 0, calls(31))
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == []
+    (found,) = [f for f in verdict.findings if f.code == "PG007"]
+    assert "of rank 1 there is one dump, which may be of an earlier moment" in str(found.notes)
+
+
 @pytest.mark.parametrize("pause", [0, 40])
 def test_a_job_that_runs_is_in_some_call_too(pause, tmp_path):
     """All are in #41, made a second before the dumps were written; or 30 s, where the job once took
