@@ -97,12 +97,11 @@ def _holds(last: Part, other: Part) -> bool:
     return len(last.track) == len(other.track) and all(map(eq, _rows(last), _rows(other)))
 
 
-def _rows(part: Part) -> Iterator[tuple[str, str | None, int, int, int]]:
+def _rows(part: Part) -> Iterator[tuple[object, ...]]:
     track = part.track
-    columns = zip(track.call, track.position, track.progress, track.created, strict=True)
-    for place, position, state, time in columns:
-        call = track.calls[place]
-        yield call.op, call.group, position, state, time
+    columns = track.position, track.progress, track.created, track.number
+    for place, *row in zip(track.call, *columns, strict=True):
+        yield track.calls[place].op, track.calls[place].group, *row
 
 
 def _shared(last: Part, other: Part) -> str:
