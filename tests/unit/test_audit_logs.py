@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from audit_dumps import entry, write
 
 import planguard as pg
 from planguard.audit.readers.ras import read_ras
@@ -197,6 +198,18 @@ def test_where_the_last_start_came_to_its_end_that_is_said_first(tmp_path):
     assert verdict.findings[0].message.startswith(
         "the last start of the job came to its end; start 1 of 2: rank 2 never reached"
     )
+
+
+def test_dumps_beside_a_log_whose_last_start_came_to_its_end_are_of_an_earlier_one(tmp_path):
+    """The dumps show a hang: it is told of an earlier start, and nothing is stuck any more."""
+    for rank in range(4):
+        rows = [entry(number=n, seq=n + 1) for n in range(10 if rank == 2 else 11)]
+        rows[-1]["state"] = "completed" if rank == 2 else "started"
+        write(tmp_path, rank, rows, world=4)
+    assert errors(pg.audit(tmp_path)) == [("PG007", (2,))]
+    verdict = audit(tmp_path, [*behind(), RESTART, FINISHED])
+    assert errors(verdict) == []
+    assert verdict.findings[0].message.startswith("the last start of the job came to its end;")
 
 
 @pytest.mark.parametrize("is_last", [True, False])

@@ -89,6 +89,26 @@ def test_where_nothing_shows_one_run_nothing_is_certain(tmp_path):
     assert "nothing shows that they are of one run" in str(found.notes)
 
 
+def test_two_parts_of_a_log_are_no_copies(tmp_path):
+    """NCCL's log was rotated: the numbers of its calls go on, and nothing else tells the parts."""
+    for rank in range(2):
+        head = (
+            f"h:{rank}:{rank} [{rank}] NCCL INFO ncclCommInitRank comm 0x{rank + 1} rank {rank} "
+            f"nranks 2 cudaDev {rank} nvmlDev {rank} busId 1 commId 0xabc - Init COMPLETE\n"
+        )
+        for part in range(2):
+            rows = [
+                f"h:{rank}:{rank} [{rank}] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1 "
+                f"recvbuff 0x1 count 8 datatype 7 op 0 root 0 comm 0x{rank + 1} [nranks=2] "
+                "stream 0x1\n"
+                for n in range(part * 5, part * 5 + 5)
+            ]
+            (tmp_path / f"rank{rank}.part{part}.log").write_text(head + "".join(rows))
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert "nothing shows that they are of one run" in " ".join(f.message for f in verdict.findings)
+
+
 def test_one_rank_of_several_moments_does_not_stop_the_others(tmp_path):
     """Rank 0 has two dumps, rank 1 one: at the later moment of rank 0 both are in #20."""
     folder(tmp_path / "a", [calls(10, is_open=False), calls(20)])
@@ -96,6 +116,17 @@ def test_one_rank_of_several_moments_does_not_stop_the_others(tmp_path):
     write(tmp_path / "b", 0, calls(20))
     verdict = pg.audit(tmp_path)
     assert [f.code for f in verdict.findings][:1] == ["PG502"]
+
+
+def test_one_moment_of_a_rank_beside_a_later_one_of_another_blames_nobody(tmp_path):
+    """Rank 1's only dump may be older than the one in which rank 0 waits: that is a hint."""
+    folder(tmp_path / "a", [calls(30), calls(30, is_open=False)])
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b", 0, calls(31))
+    verdict = pg.audit(tmp_path)
+    assert errors(verdict) == []
+    (found,) = [f for f in verdict.findings if f.code == "PG007"]
+    assert "of rank 1 there is one dump, which may be of an earlier moment" in str(found.notes)
 
 
 @pytest.mark.parametrize("pause", [0, 40])

@@ -78,7 +78,7 @@ def _since(scene: Scene, places: Sequence[tuple[int, int]]) -> list[str]:
     stood = max(lasted(record, action) for record, (_, action) in zip(ranks, places, strict=True))
     if not 0 < stood < COPIED_NS:
         return [f"evidence: weak; the recordings do not say how long it has waited; {LOOK_AGAIN}"]
-    return [f"evidence: medium; by the times of the files it had waited for {stood / 1e9:,.0f} s"]
+    return [f"evidence: medium; by the times of the files it was made {stood / 1e9:,.0f} s before"]
 
 
 def _timed_out(scene: Scene) -> bool:

@@ -132,7 +132,9 @@ def assemble(
     versions = {rank: (part.version, part.library) for rank, part in chosen.items()}
     remarks += [remark for part in parts for remark in part.remarks]
     remarks += left_out(unread)
-    start = next((part.start for part in chosen.values() if part.start), "")
+    # A start that came to its end left no dump of a hang: what is there is of an earlier one.
+    earlier = [*chosen.values(), *(part for part in parts if part.is_over)]
+    start = next((part.start for part in earlier if part.start), "")
     return Assembled(recording, chosen, arguments, versions, remarks, start)
 
 

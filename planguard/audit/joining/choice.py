@@ -12,7 +12,7 @@ from collections import defaultdict
 from operator import eq
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import DOUBT, PRIORITY, SILENT, UNREAD, Part
+from planguard.audit.readers.part import DOUBT, MOMENT, PRIORITY, SILENT, UNREAD, Part
 from planguard.errors import UsageError
 from planguard.recording import Gap, Progress
 from planguard.words import clean, name_ranks
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LATER = "of {} several dumps of one run are there: the latest of each is used, such as {}, not {}"
 EARLIER = "of {} there are dumps of several runs: those of the last are used, such as {}, not {}"
 ALIKE = "of {} one dump is there several times: {} is used, {} says the same"
+ALONE = "of {} there is one dump, which may be of an earlier moment than the latest of others"
 UNCLEAR = (
     "of {} several recordings are there, and nothing shows that they are of one run: the latest of "
     "each is used, such as {}, not {}"
@@ -55,7 +56,16 @@ def choose(parts: Sequence[Part]) -> tuple[dict[int, Part], list[Gap], list[str]
     told = {form: form.format(*_names(pairs)) for form, pairs in said.items()}
     unclear = tuple(last.rank or 0 for last, _ in said.get(UNCLEAR, ()))
     doubts = [Gap(DOUBT, told.pop(UNCLEAR), "PG904", unclear)] if unclear else []
+    if LATER in told and (alone := _of_one_moment(chosen, said[LATER])):
+        doubts.append(Gap(MOMENT, ALONE.format(name_ranks(alone)), "PG904", alone))
     return chosen, doubts, list(told.values())
+
+
+def _of_one_moment(chosen: dict[int, Part], pairs: Sequence[tuple[Part, Part]]) -> tuple[int, ...]:
+    """Return the ranks of which there is one dump, where others have later ones of the same run."""
+    kinds = {last.kind for last, _ in pairs}
+    several = {last.rank for last, _ in pairs}
+    return tuple(r for r, part in chosen.items() if part.kind in kinds and r not in several)
 
 
 def _names(pairs: Sequence[tuple[Part, Part]]) -> tuple[str, str, str]:
@@ -87,12 +97,11 @@ def _holds(last: Part, other: Part) -> bool:
     return len(last.track) == len(other.track) and all(map(eq, _rows(last), _rows(other)))
 
 
-def _rows(part: Part) -> Iterator[tuple[str, str | None, int, int, int]]:
+def _rows(part: Part) -> Iterator[tuple[object, ...]]:
     track = part.track
-    columns = zip(track.call, track.position, track.progress, track.created, strict=True)
-    for place, position, state, time in columns:
-        call = track.calls[place]
-        yield call.op, call.group, position, state, time
+    columns = track.position, track.progress, track.created, track.number
+    for place, *row in zip(track.call, *columns, strict=True):
+        yield track.calls[place].op, track.calls[place].group, *row
 
 
 def _shared(last: Part, other: Part) -> str:
