@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from oracle.answers import outcome_of
 from oracle.enumerator import Effort, OracleBudget
 from oracle.program import OracleUnsupported
 
 import planguard
-
-if TYPE_CHECKING:
-    import pytest
 
 CI, CAMPAIGN = 50, 2_000
 STATES = 6_000
@@ -112,6 +110,7 @@ def compare(seeds: range) -> Counter[tuple[str, str]]:
     return seen
 
 
+@pytest.mark.timeout(3_600)  # 2,000 plans with --slow
 def test_who_leaves_early_is_followed(request: pytest.FixtureRequest) -> None:
     """The outcome is that of all executions, and UNKNOWN under `mpi-eager` hardly ever."""
     count = CAMPAIGN if request.config.getoption("--slow") else CI
