@@ -61,44 +61,6 @@ def fill_conflict(
     return None
 
 
-def flushed_at_threshold(order: Iterable[int], sizes: Sequence[int], threshold: int) -> Buckets:
-    """Fill one buffer in the given order and flush it when it holds the threshold, bytes."""
-    buckets: list[tuple[int, ...]] = []
-    held: list[int] = []
-    for element in order:
-        held.append(element)
-        if sum(sizes[at] for at in held) >= threshold:
-            buckets.append(tuple(held))
-            held = []
-    return (*buckets, tuple(held)) if held else tuple(buckets)
-
-
-def one_threshold_packing(below: Sequence[int], sizes: Sequence[int], threshold: int) -> bool:
-    """Tell whether all orders flush the same buckets at a threshold.
-
-    True iff two elements of different buckets are always ordered and no bucket can reach the
-    threshold before its last element.
-    """
-    buckets = flushed_at_threshold(range(len(below)), sizes, threshold)
-    if any(_unordered_pair(below, one, other) for one, other in pairwise(buckets)):
-        return False
-    return not any(_early(below, sizes, threshold, bucket) for bucket in buckets)
-
-
-def _early(
-    below: Sequence[int], sizes: Sequence[int], threshold: int, bucket: tuple[int, ...]
-) -> bool:
-    """Whether a bucket can be full while an element is missing: leave out one that may be last."""
-    total = sum(sizes[element] for element in bucket)
-    covered = 0
-    for element in bucket:
-        covered |= below[element]
-    return any(
-        len(bucket) > 1 and not covered >> element & 1 and total - sizes[element] >= threshold
-        for element in bucket
-    )
-
-
 def launch_conflict(below: Sequence[int], buckets: Buckets) -> tuple[Order, Order] | None:
     """Return two orders of readiness that complete fixed buckets in different order, or None.
 

@@ -178,6 +178,7 @@ def compare(
     return seen
 
 
+@pytest.mark.timeout(1_800)  # 6,000 plans with --slow
 def test_random_plans_agree_with_brute_force(request: pytest.FixtureRequest) -> None:
     """Coupled buffers, pools, waits between and other communication beside members: the outcome is
     that of all executions, and rarely UNKNOWN.
@@ -228,6 +229,7 @@ def test_brute_force_sees_members_however_deep_they_stand() -> None:
             every_execution(plan)
 
 
+@pytest.mark.timeout(1_800)  # 2,400 plans with --slow
 def test_random_orders_of_rank_0_agree_with_brute_force(request: pytest.FixtureRequest) -> None:
     """Whatever rank 0 may send, beside other calls of the group: the outcome is that of all orders
     it may send and all orders of readiness; where the plan does not state which, it is UNKNOWN

@@ -9,10 +9,8 @@ import pytest
 
 from planguard.semantics.fusion import (
     fill_conflict,
-    flushed_at_threshold,
     launch_conflict,
     launched,
-    one_threshold_packing,
     pack,
     same_buckets_down_to,
     smallest_safe_cap,
@@ -72,23 +70,6 @@ def test_fill_rule_is_exact() -> None:
             assert set(found) <= set(orders)
             assert len({as_sets(pack(order, sizes, cap)) for order in found}) == 2
     assert POSETS // 10 < conflicts < POSETS * 9 // 10
-
-
-def test_threshold_rule_is_exact() -> None:
-    """The rule for buffers flushed at a threshold equals enumeration."""
-    rng = random.Random(5)
-    seen = set()
-    for _ in range(POSETS):
-        below = random_poset(rng)
-        sizes = [rng.randint(1, 5) for _ in below]
-        threshold = rng.randint(1, 12)
-        packings = {
-            as_sets(flushed_at_threshold(order, sizes, threshold)) for order in extensions(below)
-        }
-        one = one_threshold_packing(below, sizes, threshold)
-        assert one == (len(packings) == 1), (below, sizes, threshold)
-        seen.add(one)
-    assert seen == {True, False}
 
 
 def test_launch_rule_is_exact() -> None:

@@ -59,12 +59,15 @@ def in_threads(op: str, size: int) -> Item:
 @pytest.mark.parametrize("make", [from_anybody, in_threads])
 def test_who_leaves_early_is_no_other_ranks_affair(make: Any, op: str, size: int) -> None:
     """Where all wait for all the plan is safe; a member leaves as soon as the root is there, at any
-    size, and then it is not.
+    size, and then it is not. The finding says who left.
     """
     plan = make(op, size)
     assert planguard.check(plan, model="mpi-sync").safe
     truth = outcome_of(plan, "mpi-eager", Effort(50_000, 0, 0))
     assert truth in {"POTENTIAL_DEADLOCK", "MISMATCH"}
-    assert planguard.check(plan, model="mpi-eager").outcome.value in {truth, "UNKNOWN"}
+    verdict = planguard.check(plan, model="mpi-eager")
+    assert verdict.outcome.value == truth
+    assert any("leaves #0" in note for note in verdict.errors[0].notes)
+    assert verdict.errors[0].witness is not None
     with pytest.raises(OutsideError, match=op):
         explore(plan, "mpi-eager", 4096)

@@ -2,6 +2,8 @@
 
 Searched are the states of the lanes (`states`). What an execution met is then a fixed plan, and the
 deterministic engine decides that plan: what a search found is never shown unless the engine agrees.
+
+Above 400 lines: the machine that is searched, its endings, and what each of them says are one idea.
 """
 
 from __future__ import annotations
@@ -49,13 +51,21 @@ from planguard.reordering.messages.wildcards import (
     is_choice_wait,
     is_wild,
 )
-from planguard.reordering.rooted import leavers
+from planguard.reordering.rooted import (
+    EarlyKernels,
+    leavers,
+    left_early,
+    opened,
+    refuse_batched,
+)
 from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import UNLIMITED, Family, strict
 from planguard.verdict import Finding, Met, Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
@@ -97,10 +107,6 @@ def over_matches(
         if not has_choice(flat):
             return settled(plan, flat, model, fixed)
     reason = _unclear(flat, model, is_renamed=is_renamed)
-    if reason is None and leavers(plan, columns, model, options.eager_bytes):
-        reason = construct(
-            "messages that compete beside a rooted collective that a rank may leave early"
-        )
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
@@ -156,6 +162,7 @@ class _Search:
         self.messages = Messages(flat if model.send_modes else without_modes(flat))
         self.states = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
+        self.left: dict[int, tuple[int, int]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}
         self.deadline = running(options).deadline
         # What finishes early is picked message by message, so nothing is left to the scenario.
@@ -176,13 +183,15 @@ class _Search:
         chosen = self._representatives(ends)
         if len(chosen) > ENDINGS and not self.deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
-        parts: list[Part] = []
+        found: list[tuple[Part, EarlyKernels | None]] = []
         for state in chosen:
             if self.deadline.expired():
-                raise UndecidedError(out_of_time(f" after {len(parts):,} endings"))
-            parts.append(self._part(state))
+                raise UndecidedError(out_of_time(f" after {len(found):,} endings"))
+            found.append(self._part(state))
+        parts = [part for part, _ in found]
         shown = shown_of(parts, together(parts))
-        full = self.fixed(shown.ordered.plan, self.settled, brief=False)
+        early = next(early for part, early in found if part is shown)
+        full = self.fixed(shown.ordered.plan, self.settled, brief=False, implementation=early)
         verdict = combined(self.plan, parts, full, shown, CODE)
         evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
         return replace(verdict, evidence=evidence, findings=self._findings(verdict))
@@ -206,12 +215,22 @@ class _Search:
         execution = self._lowered(rounds) if rounds else execution
         arrivals = _arrivals(execution.lanes)
         match = {m.number: self._match(arrivals, m) for m in self.messages.all}
+        lanes, eager = execution.lanes, self._eager(arrivals) if self.model.eager else {}
+        plan = self.separated.plan
+        calls = leavers(plan, self.columns, self.model, self.options.eager_bytes)
+        if calls:
+            refuse_batched(self.columns, calls)
+            lanes, own = opened(lanes, self.columns, calls, plan)
+            eager |= {one: rank for one, (rank, _) in own.items()}
+            self.left = {
+                one: (rank, self._position(rank, entry)) for one, (rank, entry) in own.items()
+            }
         return Machine(
-            execution.lanes,
+            lanes,
             self.messages.all,
             match,
             self.model.send_modes or self.model.eager,
-            self._eager(arrivals) if self.model.eager else {},
+            eager,
             self._alternatives(),
         )
 
@@ -236,6 +255,10 @@ class _Search:
         program = self.messages.programs[str(rank)]
         widths = [len(action["work"]) if is_choice_wait(action) else 1 for action in program]
         return [at for at, width in enumerate(widths) for _ in range(width)]
+
+    def _position(self, rank: int, entry: int) -> int:
+        """Return the position in the plan of an entry of the separated plan."""
+        return self._positions(rank)[self._entries(rank).index(entry)]
 
     def _match(self, arrivals: dict[tuple[int, int], list[int]], message: Message) -> int:
         place = self._positions(message.rank).index(message.at)
@@ -293,21 +316,25 @@ class _Search:
     def _differs(self, receive: int, send: int) -> bool:
         return self.messages.all[receive].said != self.messages.all[send].said
 
-    def _part(self, state: State) -> Part:
+    def _part(self, state: State) -> tuple[Part, EarlyKernels | None]:
         meeting = self._meeting(state)
         ordered = self.messages.settled(meeting, self._guesses(state))
-        verdict = self.fixed(ordered.plan, self.settled, brief=True)
-        notes, matches = self._notes(meeting), self._matches(meeting)
+        left = frozenset(self.left[match] for match in state.buffered & self.left.keys())
+        early = None
+        if left:
+            early = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, left)
+        verdict = self.fixed(ordered.plan, self.settled, brief=True, implementation=early)
+        notes, matches = (*self._notes(meeting), *self._leaves(left)), self._matches(meeting)
         part = Part(ordered, verdict, notes, differs=True, matches=matches)
         is_stuck = bool(self.machine.stuck(state))
         if not is_stuck and part.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
             raise InternalError("an execution that completed does not complete when re-executed")
         if is_stuck and part.is_safe:
             raise InternalError("an execution that got stuck completes when re-executed")
-        return part
+        return part, early
 
     def _meeting(self, state: State) -> Meeting:
-        buffered = frozenset(self.sends[match] for match in state.buffered)
+        buffered = frozenset(self.sends[match] for match in state.buffered & self.sends.keys())
         waited = {
             (rank, self.waits[rank, entry][0]): self.waits[rank, entry][1]
             for rank, entry in state.looked
@@ -348,6 +375,12 @@ class _Search:
         if len(wild) > len(notes):
             notes.append(f"{plural(len(wild) - len(notes), 'other pick')} not shown")
         return tuple(notes)
+
+    def _leaves(self, left: frozenset[tuple[int, int]]) -> Iterator[str]:
+        """Yield who leaves a rooted collective early, in words."""
+        for rank, at in sorted(left)[:3]:
+            action = self.messages.programs[str(rank)][at]
+            yield left_early(rank, action[AT], action["op"])
 
     def _note(self, receive: int, send: int) -> str:
         mine, other = self.messages.all[receive], self.messages.all[send]

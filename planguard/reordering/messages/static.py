@@ -171,15 +171,15 @@ def _untagged(action: dict[str, Any]) -> dict[str, Any]:
 def without_modes(flat: dict[str, Any]) -> dict[str, Any]:
     """Return the plan without send modes, which only MPI itself knows."""
     ranks = {
-        rank: {"actions": [_plain(action) for action in body["actions"]]}
+        rank: {"actions": [plain(action) for action in body["actions"]]}
         for rank, body in flat["ranks"].items()
     }
     return {**flat, "ranks": ranks}
 
 
-def _plain(action: dict[str, Any]) -> dict[str, Any]:
+def plain(action: dict[str, Any]) -> dict[str, Any]:
     """Return an action without send modes, which ProcessGroupMPI does not know."""
-    plain = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
+    kept = {key: value for key, value in action.items() if key != "mode" or action["op"] == "wait"}
     if action["op"] == "batch":
-        plain["ops"] = [_plain(part) for part in action["ops"]]
-    return plain
+        kept["ops"] = [plain(part) for part in action["ops"]]
+    return kept

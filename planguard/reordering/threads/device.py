@@ -37,13 +37,12 @@ from planguard.kernels.twin_rules import (
     Why,
 )
 from planguard.plan.actions import NONE
+from planguard.reordering.lanes import OwnLanes, actions_of
 from planguard.reordering.threads.lanes import (
     Call,
     Homes,
     ThreadKernels,
-    ThreadLanes,
     Tokens,
-    actions_of,
 )
 
 if TYPE_CHECKING:
@@ -93,10 +92,10 @@ class _Hosts:
 
     def __init__(self, base: Any, columns: Any, calls: Sequence[Sequence[Call]]) -> None:
         self.base, self.columns, self.calls = base, columns, calls
-        self.out = ThreadLanes(base)
+        self.out = OwnLanes(base)
         self.out.need.extend(base.need)
 
-    def lanes(self) -> ThreadLanes:
+    def lanes(self) -> OwnLanes:
         """Return the lanes of all ranks: their hosts, then what their devices do."""
         base = self.base
         own: dict[int, list[int]] = {}

@@ -9,6 +9,7 @@ are left out (`threads_lanes`). Where no queue is shared there is one run.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,17 @@ from planguard.execution.findings.mismatch import blocking_rounds, candidates, f
 from planguard.execution.findings.reason import UndecidedError, construct, out_of_time, too_many
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
+from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
+from planguard.plan.actions import NONE
 from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import SENDS, STARTED, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
+from planguard.reordering.lanes import actions_of
+from planguard.reordering.messages.static import plain
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
-from planguard.reordering.rooted import leavers
+from planguard.reordering.rooted import EarlyKernels, leavers, left_early, refuse_batched
 from planguard.reordering.threads.created import made_twice
 from planguard.reordering.threads.device import DeviceThreadKernels
 from planguard.reordering.threads.lanes import ThreadKernels, at_gates, threads_left
@@ -134,19 +139,17 @@ class _Search:
 
         Raises:
             UndecidedError: There are more than can be run.
-            UndecidedError: Sends and rooted collectives that may finish early compete.
+            UndecidedError: A rooted collective that may be left early is in a batch.
         """
         ways = [list(self._few(rank)) for rank in self.orders]
         only_one = all(len(found) == 1 for found in ways)
         model = self.model if only_one or not self.model.eager else self._picked_early()
         found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
         for chosen in itertools.product(*ways):
+            notes = self._notes(chosen, ways)
             for end in self._ends(model):
-                for early in self._lent(model):
-                    self._count()
-                    part = self._part(chosen, early, end, notes=self._notes(chosen, ways))
-                    if part is not None:
-                        found.append((*part, end))
+                may_end = self._may_end_early(chosen) if model is not self.model else frozenset()
+                found += [(*part, end) for part in self._parts(chosen, may_end, end, notes)]
         parts = [part for part, _, _ in found]
         shown = shown_of(parts, together(parts))
         kernels, end = next((kernels, end) for part, kernels, end in found if part is shown)
@@ -184,58 +187,98 @@ class _Search:
         if self.deadline.expired():
             raise UndecidedError(out_of_time(f" after {self.runs:,} combinations"))
 
-    def _part(
+    def _parts(
         self,
         chosen: tuple[Way, ...],
-        early: frozenset[Place],
+        may_end: frozenset[Place],
         model: ExecutionModel,
         notes: tuple[str, ...],
-    ) -> tuple[Part, ThreadKernels] | None:
-        """Return what one order says, or None where no execution ends like its run."""
+    ) -> Iterator[tuple[Part, ThreadKernels]]:
+        """Yield what one order says, for each set of calls that end early and change its runs.
+
+        Whether a call ends early plays a part only where a run ends in its wait: a run in which
+        the wait passes is the same without it. So sets grow by what a run is stuck in. Nothing is
+        yielded where no execution ends like a run.
+        """
+        todo = [frozenset[Place]()]
+        seen = set(todo)
+        while todo:
+            early = todo.pop()
+            self._count()
+            ordered, kernels, more = self._made(chosen, early, model)
+            runs = _runs(ordered, model, kernels)
+            if not at_gates(runs[-1]) and _leaves(runs[-1], chosen):
+                verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
+                yield Part(ordered, verdict, (*notes, *more), differs=True), kernels
+            stuck = {place for one in runs for place in _waited(one, chosen)} & may_end - early
+            further = {early | {place} for place in stuck} - seen
+            seen |= further
+            todo += sorted(further, key=lambda one: sorted(map(repr, one)))
+
+    def _made(
+        self, chosen: tuple[Way, ...], early: frozenset[Place], model: ExecutionModel
+    ) -> tuple[FixedPlan, ThreadKernels, tuple[str, ...]]:
+        """Return the plan in one order, the kernels that run it, and who leaves early, in words."""
+        ordered = self._ordered(chosen, early)
+        left = {
+            (rank, action): left_early(rank, fields[AT], fields["op"])
+            for rank, way in enumerate(chosen)
+            for action, fields in enumerate(way.actions)
+            if fields["op"] not in SENDS and (rank, fields[AT], None) in early
+        }
+        of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
+        base = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, frozenset(left))
+        kernels = of_model([way.calls for way in chosen], base if left else None)
+        return ordered, kernels, tuple(left.values())[:3]
+
+    def _ordered(self, chosen: tuple[Way, ...], early: frozenset[Place]) -> FixedPlan:
+        """Return the plan in one order, with sends that finish early marked."""
         ranks = {
-            str(rank): [_buffered(rank, fields, early) for fields in way.actions]
+            str(rank): [_buffered(rank, self._said(fields), early) for fields in way.actions]
             for rank, way in enumerate(chosen)
         }
-        ordered = written(self.flat, ranks)
-        of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
-        kernels = of_model([way.calls for way in chosen])
-        if not _is_real(ordered, model, kernels, chosen):
-            return None
-        verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
-        return Part(ordered, verdict, notes, differs=True), kernels
+        return written(self.flat, ranks)
 
-    # --- sends that finish early ---------------------------------------------------------------
+    def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what the model reads of an action: some have no modes of sends."""
+        return fields if self.model.send_modes else plain(fields)
+
+    # --- calls that finish early ---------------------------------------------------------------
 
     def _picked_early(self) -> ExecutionModel:
-        """Return the model in which what finishes early is picked send by send.
+        """Return the model in which what finishes early is picked call by call.
 
         Between threads more buffering can lead to a worse order, so the two ends of the model do
         not decide.
         """
-        if leavers(self.plan, expand(self.plan), self.model, self.options.eager_bytes):
-            raise UndecidedError(
-                "threads that share a communicator or channel beside a rooted collective that a "
-                "rank may leave early"
-            )
         return replace(self.model, eager=False, early_degree=None, send_modes=True)
 
-    def _lent(self, model: ExecutionModel) -> Iterator[frozenset[Place]]:
-        """Yield every set of sends that finish with nobody there."""
-        sends = list(self._eager()) if model is not self.model else []
-        for count in range(len(sends) + 1):
-            yield from map(frozenset, itertools.combinations(sends, count))
+    def _may_end_early(self, chosen: tuple[Way, ...]) -> frozenset[Place]:
+        """Return the calls that may finish early: sends, and rooted collectives."""
+        return frozenset([*self._eager(), *self._left(chosen)])
 
     def _eager(self) -> Iterator[Place]:
         for rank, body in self.flat["ranks"].items():
             for item in leaves(body["actions"]):
                 is_batch = item["op"] == "batch"
-                for member, part in enumerate(item["ops"] if is_batch else [item]):
+                for member, said in enumerate(item["ops"] if is_batch else [item]):
+                    part = self._said(said)
                     size = bytes_of(part)
                     if part["op"] not in SENDS:
                         continue
                     is_small = size is None or size <= self.options.eager_bytes
                     if is_small and part.get("mode") in {None, "standard"}:
                         yield int(rank), item[AT], member if is_batch else None
+
+    def _left(self, chosen: tuple[Way, ...]) -> Iterator[Place]:
+        """Yield the calls of rooted collectives that a rank may leave before all are there."""
+        plan = self._ordered(chosen, frozenset()).plan
+        columns = expand(plan)
+        calls = leavers(plan, columns, self.model, self.options.eager_bytes)
+        refuse_batched(columns, calls)
+        for rank, entry in calls:
+            action = actions_of(columns, rank)[entry]
+            yield rank, chosen[rank].actions[action][AT], None
 
     # --- words ---------------------------------------------------------------------------------
 
@@ -260,34 +303,53 @@ class _Search:
         return tuple(found[:3])
 
 
-def _is_real(
-    ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels, chosen: Sequence[Way]
-) -> bool:
-    """Tell whether some execution ends as the run of an order does.
+def _runs(ordered: FixedPlan, model: ExecutionModel, kernels: ThreadKernels) -> list[Execution]:
+    """Return the runs of an order that decide it; the last one says how its executions end.
 
     Rounds whose members disagree complete as if they agreed: what is stuck behind them then is
     stuck for a reason of its own, and that is what the order is asked for.
-
-    Where a rank leaves in a thread before others are done, it has to get there: all that the order
-    puts before the exit was called, and each thread stands at most in its last call.
     """
-    columns = expand(ordered.plan)
-    run = execute(ordered.plan, columns, model, strict(model), origins=True, implementation=kernels)
+    columns, rules = expand(ordered.plan), strict(model)
+    run = execute(ordered.plan, columns, model, rules, origins=True, implementation=kernels)
     suspects = candidates(run)
-    if not suspects or not find_mismatches(run, suspects):
-        return not at_gates(run) and _leaves(run, chosen)
-    rounds = blocking_rounds(run, suspects)
-    if rounds:
-        run = execute(
+    rounds = blocking_rounds(run, suspects) if find_mismatches(run, suspects) else None
+    if not rounds:
+        return [run]
+    return [
+        run,
+        execute(
             ordered.plan,
             columns,
             model,
-            strict(model),
+            rules,
             origins=True,
             forced=rounds,
             implementation=kernels,
-        )
-    return not at_gates(run) and _leaves(run, chosen)
+        ),
+    ]
+
+
+def _waited(run: Execution, chosen: Sequence[Way]) -> Iterator[Place]:
+    """Yield the calls whose end a run is stuck in, wherever their rank waits for it."""
+    lanes = run.lanes
+    for lane, at in enumerate(run.state.pc):
+        if at == lanes.lane_off[lane + 1]:
+            continue
+        rank, match = lanes.lane_rank[lane], lanes.code[at] >> 2
+        for entry, member in _issued(lanes, rank, match):
+            fields = chosen[rank].actions[actions_of(run.columns, rank)[entry]]
+            yield rank, fields[AT], member if fields["op"] == "batch" else None
+
+
+def _issued(lanes: Any, rank: int, match: int) -> Iterator[tuple[int, int]]:
+    """Yield the entries of a rank that arrive at a match, and at which of their steps."""
+    steps = Counter[int]()
+    for lane, owner in enumerate(lanes.lane_rank):
+        for at in range(lanes.lane_off[lane], lanes.lane_off[lane + 1]) if owner == rank else ():
+            if lanes.code[at] & ARRIVE and lanes.origin[at] != NONE:
+                if lanes.code[at] >> 2 == match:
+                    yield lanes.origin[at], steps[lanes.origin[at]]
+                steps[lanes.origin[at]] += 1
 
 
 def _leaves(run: Execution, chosen: Sequence[Way]) -> bool:
@@ -302,7 +364,7 @@ def _leaves(run: Execution, chosen: Sequence[Way]) -> bool:
 def _buffered(rank: int, fields: dict[str, Any], early: frozenset[Place]) -> dict[str, Any]:
     """Return an action without order edges; sends that finish early are marked."""
     kept = {key: value for key, value in fields.items() if key not in {"after", "x-after"}}
-    if (rank, fields[AT], None) in early:
+    if fields["op"] in SENDS and (rank, fields[AT], None) in early:
         kept["mode"] = "buffered"
     if fields["op"] == "batch":
         kept["ops"] = [

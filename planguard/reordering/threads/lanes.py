@@ -16,31 +16,24 @@ written order, on the same communicator or channel, have been made. All of that 
 a run still ends in one state (theorem 1). A run that ends with a thread at a gate is no execution:
 nothing would keep that thread from going on. Every execution is a run of the order in which it
 made its calls (docs/explanation/threads.md).
-
-Above 400 lines: lanes, their tokens and the orders that they are run in are one idea.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels import current
 from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.plan.actions import MEMBER, NONE
+from planguard.reordering.lanes import OwnLanes, actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from planguard.execution.project import Projection
     from planguard.execution.running.executor import Execution
-
-TOKEN = 4 << 24
-GATE = 9
 
 Home = tuple[tuple[int, int], ...]
 """Block and thread of an action, outermost first; empty for the main program."""
@@ -73,92 +66,22 @@ def is_beside(one: Home, other: Home) -> bool:
     return False
 
 
-@dataclass
-class ThreadLanes:
-    """Lanes with one lane per thread; the attributes of lowered lanes, native or not."""
-
-    base: Any
-    code: array[int] = field(default_factory=lambda: array("I"))
-    lane_off: array[int] = field(default_factory=lambda: array("Q"))
-    lane_rank: array[int] = field(default_factory=lambda: array("I"))
-    lane_kind: array[int] = field(default_factory=lambda: array("B"))
-    lane_soft: array[int] = field(default_factory=lambda: array("Q"))
-    need: array[int] = field(default_factory=lambda: array("I"))
-    origin: array[int] = field(default_factory=lambda: array("I"))
-    why: array[int] = field(default_factory=lambda: array("B"))
-    gates: set[int] = field(default_factory=set)
-    hosts: dict[int, dict[Home, int]] = field(default_factory=dict)
-    """Per rank with threads, the lane of each and that of its main program."""
-    tokens: list[tuple[int, int, int, int]] = field(default_factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what taking lanes apart leaves alone."""
-        return getattr(self.base, name)
-
-    def ext(self, match: int) -> Any:
-        """Return the name of an extra match; forks, joins and gates are tokens of their rank."""
-        own = match - len(self.base.need)
-        return self.tokens[own] if own >= 0 else self.base.ext(match)
-
-    def token(self, rank: int, needs: int) -> int:
-        """Return a new match."""
-        self.need.append(needs)
-        self.tokens.append((TOKEN, rank, 0, 0))
-        return len(self.need) - 1
-
-    def put(self, match: int, flags: int, entry: int = NONE, why: int = GATE) -> None:
-        """Append an instruction to the lane that is being written."""
-        self.code.append(match << 2 | flags)
-        self.origin.append(entry)
-        self.why.append(why)
-
-    def arrive_only(self, words: Iterable[int]) -> None:
-        """Append what a call does, as they were lowered, but no wait.
-
-        Raises:
-            UndecidedError: Some of it is done only after a wait.
-        """
-        has_waited = False
-        for at in words:
-            match, flags = self.base.code[at] >> 2, self.base.code[at] & 3
-            if flags & ARRIVE:
-                if has_waited:
-                    raise UndecidedError("a call with several steps in which an exit cuts it off")
-                self.put(match, ARRIVE, self.base.origin[at], self.base.why[at])
-            has_waited |= bool(flags & AWAIT)
-
-    def copy(self, at: int) -> None:
-        """Append an instruction of the lanes as they were lowered."""
-        self.code.append(self.base.code[at])
-        self.origin.append(self.base.origin[at])
-        self.why.append(self.base.why[at])
-
-    def copy_all(self, words: Iterable[int]) -> None:
-        """Append instructions of the lanes as they were lowered."""
-        for at in words:
-            self.copy(at)
-
-    def open(self, rank: int, kind: int) -> None:
-        """Begin a lane."""
-        self.lane_off.append(len(self.code))
-        self.lane_rank.append(rank)
-        self.lane_kind.append(kind)
-
-
 @dataclass(frozen=True)
 class ThreadKernels:
     """Kernels that run the threads of a rank as lanes of their own.
 
     Attributes:
         calls: Per rank, what every action of its written program is.
+        base: Kernels that lower the plan as if it had no threads; those in use where None.
     """
 
     calls: Sequence[Sequence[Call]]
+    base: Any = None
 
     def lower(self, columns: Any, *rest: Any) -> Any:
         """Lower a plan and take the lanes of its threads apart; origins are always kept."""
         *tables, _, forced = rest
-        lanes = current().lower(columns, *tables, True, forced)
+        lanes = (self.base or current()).lower(columns, *tables, True, forced)
         if lanes.overflow:
             return lanes
         return _Split(lanes, columns, self.calls).lanes()
@@ -179,7 +102,8 @@ class ThreadKernels:
             [
                 [self._kept(rank, at, actions) for at in actions]
                 for rank, actions in zip(projection.ranks, projection.actions, strict=True)
-            ]
+            ],
+            self.base and self.base.projected(projection),
         )
 
     def _kept(self, rank: int, at: int, actions: Sequence[int]) -> Call:
@@ -204,7 +128,7 @@ class Tokens:
 
     def __init__(
         self,
-        out: ThreadLanes,
+        out: OwnLanes,
         rank: int,
         calls: Sequence[Call],
         homes: Iterable[Home],
@@ -271,10 +195,10 @@ class _Split:
 
     def __init__(self, base: Any, columns: Any, calls: Sequence[Sequence[Call]]) -> None:
         self.base, self.columns, self.calls = base, columns, calls
-        self.out = ThreadLanes(base)
+        self.out = OwnLanes(base)
         self.out.need.extend(base.need)
 
-    def lanes(self) -> ThreadLanes:
+    def lanes(self) -> OwnLanes:
         base, known = self.base, -1
         for lane in range(len(base.lane_rank)):
             rank = base.lane_rank[lane]
@@ -320,15 +244,6 @@ class _Split:
             tokens.end(home)
             if len(base.lane_soft):
                 self.out.lane_soft.append(len(self.out.code))
-
-
-def actions_of(columns: Any, rank: int) -> list[int]:
-    """Return the action of every entry of a rank; members belong to their batch."""
-    found, index = [], -1
-    for at in range(columns.rank_off[rank], columns.rank_off[rank + 1]):
-        index += not columns.op[at] & MEMBER
-        found.append(index)
-    return found
 
 
 def at_gates(execution: Execution) -> bool:

@@ -24,8 +24,8 @@ from planguard.kernels import current
 from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
+from planguard.reordering.lanes import OwnLanes, actions_of
 from planguard.reordering.rooted import leavers
-from planguard.reordering.threads.lanes import ThreadLanes, actions_of
 from planguard.semantics.model import UNLIMITED
 
 if TYPE_CHECKING:
@@ -306,15 +306,15 @@ class TurnKernels:
             self.at_once,
         )
 
-    def _lanes(self, base: Any, ranks: Sequence[Apart]) -> ThreadLanes:
-        out = ThreadLanes(base)
+    def _lanes(self, base: Any, ranks: Sequence[Apart]) -> OwnLanes:
+        out = OwnLanes(base)
         out.need.extend(base.need)
         for one in ranks:
             self._rank(out, one)
         out.lane_off.append(len(out.code))
         return out
 
-    def _rank(self, out: ThreadLanes, one: Apart) -> None:
+    def _rank(self, out: OwnLanes, one: Apart) -> None:
         there = {step.turn for lane in one.lanes for step in lane}
         order = [turn for turn in self.turns[one.rank] if turn in there]
         free = {turn: out.token(one.rank, 1) for turn in order}

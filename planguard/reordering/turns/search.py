@@ -20,7 +20,7 @@ from planguard.options import running
 from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.plan.fixed import FixedPlan
 from planguard.reordering.cases.together import Part, combined
-from planguard.reordering.threads.lanes import actions_of
+from planguard.reordering.lanes import actions_of
 from planguard.reordering.turns.lanes import Apart, Step, Turn, TurnKernels, apart, early
 from planguard.semantics.model import strict
 from planguard.verdict import Outcome, Verdict
