@@ -139,6 +139,11 @@ class Asked(Program):
         handed = [one for one in given if any(map(self.depends, one.args))]
         return found | {scope.key for one in handed for scope in self._called(one)}
 
+    def is_question(self, node: ast.AST) -> bool:
+        """Tell whether a call asks itself, and is not only given an answer on the same line."""
+        inner = (one for one in ast.walk(node) if one is not node)
+        return node in self.asked and not any(one in self.asked for one in inner)
+
     def _is_one(self, node: ast.AST) -> bool:
         return node in self.asked or (isinstance(node, ast.expr) and self.depends(node))
 

@@ -145,10 +145,11 @@ def _sides(node: ast.AST, program: Asked) -> tuple[list[ast.expr], list[ast.expr
     own: list[ast.expr] = []
     asked: list[ast.expr] = []
     for one in ast.iter_child_nodes(node):
-        if not isinstance(one, ast.expr):
+        if not isinstance(one, ast.expr) or program.is_question(one):
             continue
         if not program.depends(one):
-            own.append(one)
+            if not isinstance(node, ast.BoolOp):  # x or 1: what stands in for nothing
+                own.append(one)
             continue
         if isinstance(one, ast.Name | ast.Attribute):
             asked.append(one)
