@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from multiprocessing.pool import ThreadPool
 
 import pytest
 
@@ -378,6 +380,38 @@ def test_more_tasks_than_threads_are_not_decided():
                 pool.submit(reduce, 1, group)
 
     assert outcome(job, allow_unknown=True).outcome is Outcome.UNKNOWN
+
+
+def taken(threads):
+    """Threads that take their work from one queue, the first of them all of it here."""
+    work = queue.Queue()
+
+    def take():
+        while count := work.get():
+            reduce(count)
+
+    workers = [threading.Thread(target=take) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+        time.sleep(0.02)
+    for count in (1, 2, *[0] * threads):
+        work.put(count)
+    for worker in workers:
+        worker.join()
+
+
+def pooled(threads):
+    """Two tasks of a pool of the other kind, one behind the other."""
+    with ThreadPool(threads) as pool:
+        pool.apply(reduce, (1,))
+        pool.apply(reduce, (2,))
+
+
+@pytest.mark.parametrize("job", [taken, pooled])
+def test_which_thread_takes_what_from_a_queue_is_luck(job):
+    """It is another one on each rank, and what one took is no order; one thread alone keeps it."""
+    assert outcome(functools.partial(job, 2), allow_unknown=True).outcome is Outcome.UNKNOWN
+    assert outcome(functools.partial(job, 1), allow_unknown=True).outcome is Outcome.SAFE
 
 
 def test_a_callback_of_a_task_is_not_waited_for_with_it():

@@ -12,6 +12,7 @@ import secrets
 import struct
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,29 @@ def by_one_in_a_hundred():
     act(is_wanted=random.randint(1, 100) == 42)
 
 
+@dataclass
+class Config:
+    """Limits that tests name by an attribute."""
+
+    early: tuple[int, ...] = (42, 1)
+
+
+def by_limit_of_a_configuration():
+    config = Config()
+    act(is_wanted=random.randint(1, 100) in config.early)
+
+
+def by_one_of_many():
+    """More answers are named than are played, the one that decides among the last."""
+    number = random.randint(1, 10_000)
+    for other in (
+        number in (11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24),
+        number in (31, 32, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43, 44),
+    ):
+        print(other)
+    act(is_wanted=number == 45)
+
+
 def by_middle_choice():
     act(is_wanted=random.choice(["text", "image", "audio", "video", "none"]) == "audio")
 
@@ -126,8 +150,8 @@ def by_process():
 OWN = [
     by_getrandom, by_random_device, by_seed_of_the_device, by_seed_of_bytes, by_clock_and_process,
     by_clock_of_a_remainder, by_generator_of_both, by_state_of_both, by_agreed_time_and_rank,
-    by_one_in_a_hundred, by_middle_choice, by_numbered_secret, by_remainder_of_a_name,
-    by_name_of_time, by_card, by_process,
+    by_one_in_a_hundred, by_limit_of_a_configuration, by_middle_choice, by_numbered_secret,
+    by_remainder_of_a_name, by_name_of_time, by_card, by_process,
 ]  # fmt: skip
 
 
@@ -161,6 +185,11 @@ def by_agreed_seed():
     act(is_wanted=random.random() < 0.5)
 
 
+def by_agreed_limit_of_a_configuration():
+    config = Config()
+    act(is_wanted=agreed(random.randint(1, 100)) in config.early)
+
+
 def by_agreed_seed_of_bytes():
     torch.manual_seed(agreed(int.from_bytes(os.urandom(4), "big")))
     act(is_wanted=torch.rand(1).item() < 0.5)
@@ -189,7 +218,8 @@ def by_name_in_a_log():
 
 
 ALIKE = [
-    by_agreed_bytes, by_agreed_device, by_agreed_seed, by_agreed_seed_of_bytes,
+    by_agreed_bytes, by_agreed_device, by_agreed_seed, by_agreed_limit_of_a_configuration,
+    by_agreed_seed_of_bytes,
     by_agreed_generator, by_chosen_seed, by_seed_of_a_rank, by_name_in_a_log,
 ]  # fmt: skip
 
@@ -197,6 +227,14 @@ ALIKE = [
 @pytest.mark.parametrize("job", ALIKE, ids=lambda job: job.__name__)
 def test_numbers_that_are_agreed_on_are_right(job):
     assert decide(job).outcome is Outcome.SAFE
+
+
+def test_more_answers_beside_the_question_than_are_played_are_told():
+    """Two dozen are played; that none of those decides is no proof for the others."""
+    verdict = decide(by_one_of_many)
+    assert verdict.outcome is Outcome.UNKNOWN
+    said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
+    assert any("name more answers than are played" in one for one in said)
 
 
 def test_a_seed_is_own_that_changes_and_is_not_common():

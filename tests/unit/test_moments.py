@@ -242,13 +242,21 @@ def test_a_name_that_decides_is_found_whatever_else_the_process_holds(tmp_path):
     [(HOST, "host()", MANY, names), (PROCESS, "getpid()", [*range(30)], constants)],
 )
 def test_more_values_than_are_played_are_told(tmp_path, kind, asked, values, find):
-    """Each is a play of its own; what is not played is no proof."""
+    """Each is a play of its own. Values beside the question are played up to two dozen, and what
+    is not played then is no proof; elsewhere a test may depend by its names alone.
+    """
     file = tmp_path / "program.py"
     file.write_text(f"x = {asked}\n" + "\n".join(f"if x == {one!r}: save()" for one in values))
     place = f"{file}:1"
     assert find([str(file)], [place]) == values
     more = Further.of([(kind, place)], [str(file)])
-    assert more.rest == [repr(one) for one in values[6:]]
+    assert more.rest == more.untried == [repr(one) for one in values[24:]]
+    tests = "\n".join(f"    if x == {one!r}: save()" for one in values)
+    for name, handed, left in (("handed", f"at({asked})", 6), ("aside", f"x = {asked}", 0)):
+        other = file.with_name(f"{name}.py")
+        other.write_text(f"def at(x):\n{tests}\ndef step():\n    global x; {handed}")
+        more = Further.of([(kind, f"{other}:{len(values) + 3}")], [str(other)])
+        assert len(more.untried) == left, name
     file.with_name("few.py").write_text(f"x = {asked}\nif x == {values[0]!r}: save()")
     few = str(file.with_name("few.py"))
     assert not Further.of([(kind, f"{few}:1")], [few]).rest

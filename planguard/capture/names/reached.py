@@ -124,6 +124,26 @@ class Asked(Program):
                     found.append(Test(name, *place_in_file(node), SIZE, text))
         return found
 
+    def around(self, levels: int) -> set[str]:
+        """Return the keys of the scopes that ask, or call one that does, or that they hand it to.
+
+        Args:
+            levels: How many calls may stand between who asks and who calls.
+        """
+        found = {self.scopes[node].key for node in self.asked}
+        calls = [one for one in self.scopes if isinstance(one, ast.Call)]
+        for _ in range(levels):
+            names = {name.rpartition(":")[2] for name in found}
+            found |= {self.scopes[one].key for one in calls if _named(one.func) in names}
+        given = [one for one in calls if self.scopes[one].key in found]
+        handed = [one for one in given if any(map(self.depends, one.args))]
+        return found | {scope.key for one in handed for scope in self._called(one)}
+
+    def is_question(self, node: ast.AST) -> bool:
+        """Tell whether a call asks itself, and is not only given an answer on the same line."""
+        inner = (one for one in ast.walk(node) if one is not node)
+        return node in self.asked and not any(one in self.asked for one in inner)
+
     def _is_one(self, node: ast.AST) -> bool:
         return node in self.asked or (isinstance(node, ast.expr) and self.depends(node))
 

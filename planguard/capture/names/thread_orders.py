@@ -10,6 +10,9 @@ on an order that never happens.
 
 from __future__ import annotations
 
+import functools
+import multiprocessing.pool
+import queue
 import sys
 import threading
 from collections import defaultdict
@@ -55,6 +58,7 @@ class Threads:
         self.numbers = {threading.get_ident(): 0}
         self.waits: list[str] = []
         self.tasks = Tasks(self._handed_over, self.as_thread, self.joined)
+        self.takers: dict[Any, set[int]] = defaultdict(set)  # by queue
         self._count = 0
 
     def number(self) -> int | None:
@@ -110,6 +114,8 @@ class Threads:
         def started(thread: Any) -> None:
             number, run = self.begun(), thread.run
             setattr(thread, NUMBER, number)
+            if getattr(thread, "_target", None) is multiprocessing.pool.worker:  # type: ignore[attr-defined]  # not public
+                self.takers[thread._args[0]].add(number)  # noqa: SLF001 - its queue of tasks
 
             def numbered() -> None:
                 self.numbers[threading.get_ident()] = number
@@ -133,8 +139,33 @@ class Threads:
             replace(kind, "join", joined)
             for owner, original in zip((event, condition), waits, strict=True):
                 replace(owner, "wait", self._waiting(original))
+            replace(queue.Queue, "get", self._taking(queue.Queue.get))
             self.tasks.follow(replace)
             yield
+
+    def luck(self, rank: int) -> str:
+        """Say where several threads that communicate take their work from one queue, else nothing.
+
+        Which of them takes what differs from run to run, and between ranks.
+
+        Args:
+            rank: The rank, for the ledger.
+        """
+        busy = {action.get(THREAD, 0) for action in self.marks if not _is_mark(action)} - {0}
+        if not any(len(some) > 1 and some & busy for some in self.takers.values()):
+            return ""
+        return (
+            f"threads of rank {rank} that communicate take their work from one queue: which of "
+            "them takes what is not known"
+        )
+
+    def _taking(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def get(one: Any, *args: Any, **options: Any) -> Any:
+            self.takers[one].add(self.number() or 0)
+            return original(one, *args, **options)
+
+        return get
 
     def _mark(self, op: str, number: int, about: Mapping[str, Any] | None = None) -> None:
         by = self.numbers.get(threading.get_ident(), NOBODY)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.moments import MOST_NAMED, constants, keys, moments, names
+from planguard.capture.values.moments import MOST_NAMED, beside, constants, keys, moments, names
 from planguard.capture.values.own_answers import (
     CLOCK,
     DICE,
@@ -45,6 +45,8 @@ _FLIPPED = frozenset(
 _MOST_BITS = 3
 _MOST_PRINTED = 128
 """Numbers that another program is said to print."""
+_MOST_BESIDE = 18
+"""Values that are played beside the nearest ones, of tests that stand beside the question."""
 _WORD = "other"
 """A text in a row that is not there."""
 _THROWS = (Throw.LOWEST, Throw.HIGHEST, Throw.THIRD, Throw.TWO_THIRDS)
@@ -66,6 +68,7 @@ class Further:
         sought: Names, or parts of them, that are looked for in folders.
         answers: All of it, for ranks that are still to be chosen.
         rest: What tests name beyond the nearest ones, and was not answered.
+        untried: Those of it that stand beside the question, so that they may be its answer.
     """
 
     shown: list[Moment] = field(default_factory=list)
@@ -73,6 +76,7 @@ class Further:
     sought: list[str] = field(default_factory=list)
     answers: list[Odd] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, sites: Sequence[Site], files: Sequence[str]) -> Further:
@@ -87,7 +91,23 @@ class Further:
         clocks, hosts, folders = places(CLOCK), places(HOST), places(FOLDER)
         shown = moments(files, clocks) if clocks else []
         rest: list[Any] = []  # what tests name beyond
-        called = _near(names(files, hosts), rest) if hosts else []
+        untried: list[Any] = []  # the same, beside the question
+
+        def near(kind: str, named: list[Any]) -> list[Any]:
+            """Return what is answered of what tests name, nearest first."""
+            most = _MOST_PRINTED if kind == TOLD else None  # a loop may turn as often
+            fit = [one for one in named if most is None or isinstance(one, str) or one <= most]
+            if len(fit) == len(named) <= MOST_NAMED:
+                return named
+            own = beside(files, places(kind))
+            more = [one for one in fit[MOST_NAMED:] if one in own]
+            tried = fit[:MOST_NAMED] + more[:_MOST_BESIDE]
+            left = [one for one in named if one not in tried]
+            rest.extend(left)
+            untried.extend(one for one in left if one in own)
+            return tried
+
+        called = near(HOST, names(files, hosts)) if hosts else []
         sought = names(files, folders) if folders else []  # one play has all of them
         nobody = frozenset[int]()
         answers = [Odd(nobody, one) for one in _parts(sites)]
@@ -96,22 +116,21 @@ class Further:
         dice = at(DICE) | at(SEED)
         answers += [Odd(nobody, dice, throw=one) for one in _THROWS if dice]
         for kind in (DICE, PROCESS):
-            thrown = _near(constants(files, places(kind)), rest) if places(kind) else []
+            thrown = near(kind, constants(files, places(kind))) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
         for kind in (FACT, TOLD, DATABASE):
             asked = places(kind)
             every = constants(files, asked, are_fractions=True) if asked else []
-            if kind == TOLD:  # a loop may turn as often as another program prints
-                every = [one for one in every if isinstance(one, str) or one <= _MOST_PRINTED]
-            numbers = _near(every, rest)
+            numbers = near(kind, every)
+            numbers += near(kind, names(files, asked)) if kind == TOLD and asked else []
             numbers += [_WORD] if kind == DATABASE and asked else []
-            numbers += _near(names(files, asked), rest) if kind == TOLD and asked else []
             answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
         answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():
             answers.append(Odd(nobody, at(FOLDER), held=held, texts=tuple(sought)))
-        return cls(shown, called, sought, answers, list(dict.fromkeys(map(repr, rest))))
+        left = (list(dict.fromkeys(map(repr, some))) for some in (rest, untried))
+        return cls(shown, called, sought, answers, *left)
 
     @property
     def words(self) -> str:
@@ -144,12 +163,6 @@ def _around(named: list[Any]) -> list[Any]:
     near: list[tuple[Any, ...]]
     near = [(one,) if isinstance(one, str) else (one, one + 1, one - 1) for one in named]
     return list(dict.fromkeys(one for some in near for one in some))
-
-
-def _near(named: list[Any], rest: list[Any]) -> list[Any]:
-    """Return the first of what tests name, nearest first; the others go to a list."""
-    rest += named[MOST_NAMED:]
-    return named[:MOST_NAMED]
 
 
 def _left(rest: list[str]) -> str:

@@ -20,7 +20,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.further import Further, held_answers, is_led
-from planguard.capture.play.odd_words import blame, note, note_cut, ranks_of, words_of
+from planguard.capture.play.odd_words import (
+    blame,
+    note,
+    note_cut,
+    note_untried,
+    ranks_of,
+    words_of,
+)
 from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
 from planguard.capture.values.own_database import DATABASE
@@ -140,6 +147,8 @@ class OddPlays:
                 self._further(play, answer, doubts, raised)
         self.known.update(new)
         note(play, [*new, *seeds], doubts, raised, more.words)
+        if more.untried and not doubts:
+            note_untried(play, more.untried)
         note_cut(play, self.cut)
         return play
 

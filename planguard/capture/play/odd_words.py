@@ -63,6 +63,22 @@ def note(
         log.notes.append((KIND, message, "exact"))
 
 
+def note_untried(play: Play, untried: list[str]) -> None:
+    """Say that tests beside the questions name more answers than were played."""
+    _, log = min(play.logs.items())
+    some = ", ".join(untried[:_SOME]) + (", ..." if len(untried) > _SOME else "")
+    message = (
+        f"tests beside what a rank asks for itself name more answers than are played ({some}): "
+        "what they decide is not known. Let one rank ask and broadcast the answer, and test it in "
+        "a function that does not ask"
+    )
+    log.notes.append((KIND, message, "under"))
+
+
+_SOME = 6
+"""Answers that are named."""
+
+
 def note_cut(play: Play, cut: Iterable[str]) -> None:
     """Say what the ranks agreed on and nobody played to its end."""
     _, log = min(play.logs.items())

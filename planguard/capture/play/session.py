@@ -10,6 +10,7 @@ from planguard.capture.elsewhere import called_back, note_libraries, watch_elsew
 from planguard.capture.groups.callbacks import callbacks_aside
 from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.groups.recorder import Recorder, Stalled
+from planguard.capture.names.thread_orders import KIND
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.named_backends import named_backend
@@ -125,6 +126,8 @@ def session(
             current.recorder.note("own-answers", said, "exact")
         if before is not None and (said := before.said()):
             current.recorder.note("own-answers", said, "exact")
+        if said := current.recorder.threads.luck(rank):
+            current.recorder.note(KIND, said, "under")
         current.recorder.end_backward()
         current.recorder.end_library()
 

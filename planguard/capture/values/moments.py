@@ -95,6 +95,26 @@ def constants(
     return list(found | others)
 
 
+def beside(files: Iterable[str], places: Sequence[str]) -> set[Any]:
+    """Return what tests name in functions that ask, call one that does, or are handed the answer.
+
+    Elsewhere a test may depend by its names alone.
+
+    Args:
+        files: The program's.
+        places: Lines that ask, ``file:line``.
+    """
+    files = list(files)
+    tests, program = _asked(files, places)
+    own = program.around(_LEVELS)
+    rows = _compared(tests, program, Bindings(files), places)
+    return {one for node, values, _ in rows if program.scopes[node].key in own for one in values}
+
+
+_LEVELS = 2
+"""Calls between a test and the function that asks."""
+
+
 def _compared(
     tests: Sequence[Test], program: Asked, known: Bindings, places: Sequence[str]
 ) -> Iterator[tuple[ast.AST, list[Any], bool]]:
@@ -125,10 +145,11 @@ def _sides(node: ast.AST, program: Asked) -> tuple[list[ast.expr], list[ast.expr
     own: list[ast.expr] = []
     asked: list[ast.expr] = []
     for one in ast.iter_child_nodes(node):
-        if not isinstance(one, ast.expr):
+        if not isinstance(one, ast.expr) or program.is_question(one):
             continue
         if not program.depends(one):
-            own.append(one)
+            if not isinstance(node, ast.BoolOp):  # x or 1: what stands in for nothing
+                own.append(one)
             continue
         if isinstance(one, ast.Name | ast.Attribute):
             asked.append(one)
