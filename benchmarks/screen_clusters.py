@@ -2,7 +2,7 @@
 
     python benchmarks/screen_clusters.py                            # Dask and Ray, 1 to 4 workers
     python benchmarks/screen_clusters.py --python OTHER/bin/python  # workers of another environment
-    python benchmarks/screen_clusters.py --asleep                   # the driver alone: 4, 16, 64
+    python benchmarks/screen_clusters.py --asleep                   # the driver alone: 1 to 32
 
 Workers are started by hand, with ``dask worker`` and ``ray start``, in a folder of their own, from
 this environment or from the one that ``--python`` names, which has a wheel of PlanGuard. Trials are
@@ -10,24 +10,25 @@ planner files of ``screen_files.py``, named relative to a folder that the worker
 run is compared with the rows that this machine makes: same bytes.
 
 Workers that compute share the cores of this machine, so more of them than cores show nothing.
-``--asleep`` has workers that sleep ``w`` for each trial and answer from a table: as many as one
-likes, on two cores, while the driver and Dask's scheduler do all that they do otherwise. That is
-where a model is checked, at three sizes, before it is asked about a hundred. It has, beside ``w``:
+``--asleep`` has workers that sleep ``w`` for each trial and answer from a table: 32 of them need no
+core, while the driver and Dask's scheduler do all that they do otherwise. It says
 
-* ``u``: seconds of the driver for a trial while no worker is busy: an executor that answers at
-  once, without a cluster;
-* ``a + q / c``: seconds for a trial in chunks of ``c``, where workers do not sleep: of the driver
-  and the scheduler together, from one worker (``c`` = 32) and from 64 (``c`` = 8).
+* the processor time of the driver and of the scheduler for a trial, at every number of workers:
+  other work on the machine does not change it, and its reciprocal bounds the throughput;
+* trials a second by the clock, beside a model that is not fitted to them: windows grow as a
+  screening grows them, and a window of ``W`` trials in chunks of ``c`` ends after
+  ``ceil(ceil(W / c) / n) c w + W (u + s)``, where ``u`` and ``s`` are the processor time of the
+  driver and of the scheduler. Nothing of it overlaps, so it is on the safe side.
 
-A window of ``W`` trials takes ``u W + max((a + q / c - u) W, w W / n) + w c`` with ``n`` workers:
-the driver sends and receives while they work, and the last chunk ends later than the others, by its
-own length at most. All of it is by the clock, in one run, so that other work disturbs both sides.
+With ``w`` of 50 ms the driver is nearly idle, so that 1 to 32 workers check the first part. The
+second is what a hundred workers of 5 ms meet.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import subprocess
 import sys
@@ -38,10 +39,13 @@ from pathlib import Path
 import psutil
 import screen_files
 
-WINDOW = 2048
-"""Trials of a window, once a screening has warmed up (``planguard.screen.screening.LARGEST``)."""
-SLEEP = 0.005
-"""Seconds that a sleeping worker takes for a trial: what a planner file takes."""
+SLEEP = 0.05
+"""Seconds that a sleeping worker takes for a trial."""
+FILE = 0.005
+"""Seconds that a planner file takes."""
+SIZES = (1, 2, 4, 8, 16, 32)
+EACH = 64
+"""Trials for every sleeping worker, as far as there are as many."""
 
 
 def free_port():
@@ -198,57 +202,65 @@ def sleep(data, seconds):
     return answered(data, answers)
 
 
-def least(given, executor, times=2):
-    """Wall seconds a trial, the least of several."""
-    return min(rows_of(given, executor())[1] for _ in range(times)) / len(given)
+def scheduler_of(process):
+    """The process of the scheduler that was started here."""
+    return next(p for p in process.children(recursive=True)
+                if any("dask_scheduler" in part for part in p.cmdline()))  # fmt: skip
 
 
-def asleep(folder, given, sizes):
-    """Measure sleeping workers at several sizes beside the model, and ask it about a hundred."""
+def asleep(folder, given):
+    """Measure sleeping workers at several sizes beside the model, and say what bounds a hundred."""
     from planguard.screen.executors import Futures
 
-    alone = least(given, Instant)
-    free, measured = {}, {}
-    for workers in (1, *sizes):
+    _, _, used = rows_of(given, Instant())
+    print(f"driver without a cluster {used / len(given) * 1000:.2f} ms of processor time a trial")
+    print("  workers   driver, ms   scheduler, ms   measured, /s   model, /s   measured / model")
+    drivers, schedulers = [], []
+    for workers in SIZES:
+        some = given[: EACH * workers]
         with dask(sys.executable, folder, 1, threads=workers) as client:
-            rows_of(given[:200], Futures(Asleep(client, 0), workers))
-            free[workers] = least(given, lambda: Futures(Asleep(client, 0), workers))  # noqa: B023
-            if workers > 1:
-                busy = lambda: Futures(Asleep(client, SLEEP), workers)  # noqa: B023, E731
-                measured[workers] = least(given, busy, times=1 if workers < 8 else 2)
-    first, last = chunk_of(1), chunk_of(sizes[-1])
-    each = (free[sizes[-1]] - free[1]) / (1 / last - 1 / first)
-    base = free[1] - each / first
+            rows_of(given[:64], Futures(Asleep(client, 0), workers))
+            scheduler = scheduler_of(psutil.Process())
+            before = sum(scheduler.cpu_times()[:2])
+            _, wall, used = rows_of(some, Futures(Asleep(client, SLEEP), workers))
+            drivers.append(used / len(some))
+            schedulers.append((sum(scheduler.cpu_times()[:2]) - before) / len(some))
+        told, got = model(len(some), workers, drivers[-1] + schedulers[-1], SLEEP), len(some) / wall
+        print(
+            f"{workers:9}{drivers[-1] * 1000:13.2f}{schedulers[-1] * 1000:16.2f}{got:15.1f}"
+            f"{told:12.1f}{got / told:19.2f}",
+            flush=True,
+        )
+    driver, scheduler = drivers[-1], schedulers[-1]
+    bound = min(1 / driver, 1 / scheduler)
+    print(f"at most {bound:.0f} trials a second, whatever the number of workers")
+    told = model(1_000_000, 100, driver + scheduler, FILE)
     print(
-        f"driver alone {alone * 1000:.2f} ms a trial; with a cluster {base * 1000:.2f} ms and "
-        f"{each * 1000:.2f} ms a chunk; worker {SLEEP * 1000:.1f} ms"
+        f"100 workers of {FILE * 1000:.0f} ms: {told:.0f}/s by the model, {1e6 / told / 60:.0f} min"
     )
-    print("  workers   predicted, /s   measured, /s   measured / predicted")
-    for workers in sizes:
-        told, got = model(workers, alone, base, each), 1 / measured[workers]
-        print(f"{workers:9}{told:16.0f}{got:15.0f}{got / told:23.2f}", flush=True)
-    told = model(100, alone, base, each)
-    print(f"{100:9}{told:16.0f}{'-':>15}    a million in {1e6 / told / 60:.0f} min")
 
 
-def chunk_of(workers):
-    """Trials that travel together."""
+def model(trials, workers, serial, worker):
+    """Trials a second: windows of a screening, one after the other."""
     from planguard.screen.executors import CHUNK
+    from planguard.screen.screening import LARGEST, SMALLEST, WINDOW_SECONDS
 
-    return max(1, min(CHUNK, WINDOW // (4 * workers)))
-
-
-def model(workers, alone, base, each, worker=SLEEP):
-    """Trials a second with so many workers."""
-    chunk = chunk_of(workers)
-    sending = max(0.0, base + each / chunk - alone) * WINDOW
-    return WINDOW / (alone * WINDOW + max(sending, worker * WINDOW / workers) + worker * chunk)
+    size, left, spent = SMALLEST, trials, 0.0
+    while left:
+        window = min(size, left)
+        chunk = max(1, min(CHUNK, window // (4 * workers)))
+        rounds = math.ceil(math.ceil(window / chunk) / workers)
+        took = rounds * chunk * worker + window * serial
+        left, spent = left - window, spent + took
+        size = min(2 * size, LARGEST) if took < WINDOW_SECONDS else size
+        size = max(SMALLEST, size // 2) if took > 2 * WINDOW_SECONDS else size
+    return trials / spent
 
 
 def main():
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=1_000)
+    parser.add_argument("--trials", type=int, default=2_048)
     parser.add_argument("--python", default=sys.executable, help="of the workers' environment")
     parser.add_argument("--only", choices=("dask", "ray"))
     parser.add_argument("--asleep", action="store_true")
@@ -260,7 +272,7 @@ def main():
         os.chdir(here)
         given = sorted(map(str, Path("trials").rglob("schedule.csv")))
         if args.asleep:
-            asleep(other, given, (4, 16, 64))
+            asleep(other, given)
             return
         expected, wall, _ = rows_of(given, "processes", jobs=1)
         print(f"one local worker {wall:7.2f} s {len(given) / wall:7.0f}/s", flush=True)

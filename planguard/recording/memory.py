@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ALLOCATED, PENDING, INACTIVE = "active_allocated", "active_pending_free", "inactive"
 GROWS = frozenset({"segment_alloc", "segment_map"})
 SHRINKS = frozenset({"segment_free", "segment_unmap"})
+PARTS = frozenset({"segment_map", "segment_unmap"})
+"""What changes a part of an expandable segment, not a whole one."""
 ENDS = frozenset({"free_completed", "free"})
 ACTIONS = ("alloc", "free_completed", "free_requested", "segment_alloc", "segment_free",
            "segment_map", "segment_unmap", "snapshot", "oom", "free")  # fmt: skip

@@ -49,6 +49,34 @@ def test_what_the_page_adds_up_is_what_was_booked(open_page, both, made):
             assert sorted(size for size, _ in found) == sorted(truth)
 
 
+def test_segments_at_a_moment_are_those_that_were_held(open_page, both, made):
+    """Taken back from the end entry by entry, with the blocks that were in each of them."""
+    tab = open_page(both)
+    for rank, (one, kept) in enumerate(zip(made, (len(made[0].trace), 500), strict=True)):
+        for at in range(0, kept, 37):
+            found = tab.evaluate(f"planguard.segments({rank}, {at + 1})")
+            place = len(one.trace) - kept + at
+            assert {address: size for address, size, _ in found} == one.held[place]
+            blocks = sorted(address for _, _, own in found for address in own)
+            assert blocks == sorted(one.states[place])
+
+
+def test_stacks_at_a_moment_add_up(open_page, both, made):
+    """The tree of stacks: every frame has the bytes of what it called, the outermost is main."""
+    tab = open_page(both)
+    _, size, outer = tab.evaluate("planguard.stacks(0, 300)")
+    assert size == made[0].used[299]
+    ((name, own, inner),) = outer
+    assert (name, own) == ("/job/train.py:99 main", size)
+    assert sum(one[1] for one in inner) == size
+    canvas = tab.locator("#panel-stacks canvas")
+    canvas.scroll_into_view_if_needed()
+    canvas.click(position={"x": 30, "y": 40})
+    canvas.press("Escape")
+    tab.select_option("#when", "moment")
+    shows(tab, "allocator", "blocks as they were asked for")
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_cause_is_on_the_first_screen_and_everything_fits(open_page, both, width):
     """Who was out of memory, what was asked for and by which line; nothing is too wide."""
@@ -145,3 +173,31 @@ def test_an_end_without_a_history_is_drawn(open_page, tmp_path):
     assert tab.locator("#panel-memory").count() == 0
     shows(tab, "alive", f"{one.used[-1]:,} B")
     assert "no history was recorded" in tab.inner_text("body")
+
+
+def test_parts_of_an_expandable_segment_are_taken_back(open_page, tmp_path):
+    """Mapped in two steps, a hole unmapped: at every moment the ranges that were mapped."""
+    base, two = 0x70_0000_0000, 2 * MIB
+
+    def entry(action, at, size):
+        return {"action": action, "addr": base + at, "size": size, "stream": 0, "frames": []}
+
+    trace = [entry("segment_map", 0, 2 * two), entry("segment_map", 2 * two, 2 * two),
+             entry("segment_unmap", 2 * two, two)]  # fmt: skip
+    segments = [{"device": 0, "address": base + at, "total_size": size, "stream": 0,
+                 "is_expandable": True,
+                 "blocks": [{"size": size, "requested_size": 0, "state": "inactive"}]}
+                for at, size in ((0, 2 * two), (3 * two, two))]  # fmt: skip
+    document = {"segments": segments, "device_traces": [trace]}
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps(document))
+    assert main(["report", str(tmp_path / "s.pickle"), "-o", str(tmp_path / "s.html")]) == 0
+    tab = open_page(tmp_path / "s.html")
+    assert tab.evaluate("planguard.reserved(0)") == [0, 2 * two, 4 * two, 3 * two]
+    found = [tab.evaluate(f"planguard.segments(0, {state})") for state in range(4)]
+    assert found[0] == []
+    assert found[1] == [[base, 2 * two, []]]
+    assert sorted(found[2]) in (
+        [[base, 4 * two, []]],
+        [[base, 2 * two, []], [base + 2 * two, 2 * two, []]],
+    )
+    assert sorted(found[3]) == [[base, 2 * two, []], [base + 3 * two, two, []]]

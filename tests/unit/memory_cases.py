@@ -30,6 +30,7 @@ class Allocator:
     Attributes:
         used: Bytes that were asked for and are in use, after every entry.
         reserved: Bytes of segments, after every entry.
+        held: Address and size of every segment, after every entry.
         live: Address of every block in use: bytes asked for, call site.
     """
 
@@ -38,7 +39,7 @@ class Allocator:
         self.capacity, self.clock, self.next = capacity, 1_700_000_000_000_000, 0x7F0000000000
         self.segments: list[dict[str, Any]] = []
         self.trace: list[dict[str, Any]] = []
-        self.used, self.reserved = [], []
+        self.used, self.reserved, self.held = [], [], []
         self.live: dict[int, tuple[int, str]] = {}
         self.states: list[dict[int, tuple[int, str]]] = []
 
@@ -51,6 +52,7 @@ class Allocator:
         self.used.append(sum(size for size, _ in self.live.values()))
         self.reserved.append(sum(segment["total_size"] for segment in self.segments))
         self.states.append(dict(self.live))
+        self.held.append({s["address"]: s["total_size"] for s in self.segments})
 
     def alloc(self, size: int, site: str, stream: int = 0) -> int | None:
         """Give a block, or say that memory is out and return None."""

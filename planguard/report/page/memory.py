@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planguard.recording.memory import ALLOCATED, GROWS, INACTIVE, SHRINKS, pools, use_of
+from planguard.recording.memory import ALLOCATED, GROWS, INACTIVE, PARTS, SHRINKS, pools, use_of
 from planguard.recording.sites import BEFORE, shown
 from planguard.report.page import CAP, Page
 from planguard.report.page.columns import ABSENT, Columns, Names
@@ -179,10 +179,12 @@ def _device(
     columns.put(f"{at}.stack", [ABSENT if life.stack < 0 else life.stack + stack for life in lives])
     columns.put(f"{at}.address", [life.address for life in lives], "f64")
     columns.put(f"{at}.time", _times(one) if is_drawn else [], "f64")
-    grown = [(state, e.size if e.action in GROWS else -e.size) for state, e in enumerate(entries, 1)
-             if e.action in GROWS or e.action in SHRINKS]  # fmt: skip
-    columns.put(f"{at}.grown.at", [state for state, _ in grown])
-    columns.put(f"{at}.grown.by", [by for _, by in grown], "f64")
+    grown = [(state, e.size if e.action in GROWS else -e.size, e) for state, e
+             in enumerate(entries, 1) if e.action in GROWS or e.action in SHRINKS]  # fmt: skip
+    columns.put(f"{at}.grown.at", [state for state, _, _ in grown])
+    columns.put(f"{at}.grown.by", [by for _, by, _ in grown], "f64")
+    columns.put(f"{at}.grown.address", [e.address for _, _, e in grown], "f64")
+    columns.put(f"{at}.grown.part", [e.action in PARTS for _, _, e in grown], "u8")
     segments = sorted(one.segments, key=lambda s: (-s.size, s.address))
     notes = list(one.notes)
     if not is_drawn:
@@ -206,7 +208,7 @@ def _device(
 def _segment(segment: Segment, stack: int) -> list[Any]:
     states = {INACTIVE: 0, ALLOCATED: 1}
     blocks = [[b.size, states.get(b.state, 2), b.stack + stack] for b in segment.blocks]
-    return [segment.size, segment.stream, segment.kind, blocks]
+    return [segment.size, segment.stream, segment.kind, blocks, segment.address]
 
 
 def _times(one: Device) -> list[int]:
