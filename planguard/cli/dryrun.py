@@ -183,10 +183,13 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
                 f"no rank wrote a log into {folder}: the job ended with code {end.code}",
                 hint="its own error stands above; make it run without planguard first",
             )
+        how = ""
+        if end is not None:
+            how = ": the job ended with code 0, and no process of it called init_process_group"
         raise UsageError(
-            f"no rank wrote a log into {folder}",
-            hint="the job must run Python without -S, -I or -E, and call init_process_group; "
-            "planguard.capture.start() in the script does without the environment",
+            f"no rank wrote a log into {folder}{how}",
+            hint="a script that exits early prints why; else the job must run Python without -S, "
+            "-I or -E (planguard.capture.start() in the script does without the environment)",
         )
     options = ["--model", args.model] if args.model else []
     codes = [main(["check", str(folder), *options])]

@@ -11,6 +11,7 @@ from planguard.capture.play.script import Script
 from planguard.capture.restarts import KIND
 from planguard.cli import EXIT_INTERRUPTED
 from planguard.errors import UsageError
+from planguard.execution.findings.undecided import ENDED_EARLY
 from planguard.files import write
 
 if TYPE_CHECKING:
@@ -107,10 +108,11 @@ def _remarks(play: Any, plan: Any) -> list[str]:
             f"note: the script asks for its rank at {play.reads[0]}{more}; that the "
             f"{len(play.like)} ranks which were not played are like the others is assumed"
         )
+    told = (KIND, ENDED_EARLY)
     if play.stuck:
         ranks = list(play.stuck)
         found.append(f"note: ranks {ranks} wait for an object, a value or a key that nobody sends")
-    found += [f"note: {note.message}" for note in plan.approximations if note.kind == KIND]
+    found += [f"note: {note.message}" for note in plan.approximations if note.kind in told]
     found += [f"note: rank {log.rank} ended by {log.end}" for log in play.logs.values() if log.end]
     return found + [
         f"warning[PG505]: {note.message}"

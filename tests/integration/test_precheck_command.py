@@ -200,6 +200,51 @@ def test_every_format_is_written_and_the_gate_holds(folder):
     assert again.returncode == 0
 
 
+EXITS = """\
+import sys
+import torch, torch.distributed as dist
+
+def main():
+    if torch.cuda.device_count() < 64:
+        print("Unable to locate sufficient 64 gpus to run this example. Exiting.")
+        END
+    dist.init_process_group("gloo")
+    dist.barrier()
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("exit()", "on ranks 0 and 1 it exited with status 0 at {}:7 in main"),
+        ("sys.exit(0)", "on ranks 0 and 1 it exited with status 0 at {}:7 in main"),
+        ("return", "on ranks 0 and 1 it came to its end"),
+    ],
+)
+def test_a_script_that_ends_by_itself_says_where_and_why(folder, end, how):
+    """Nothing was communicated: undecided, with its exit, its last line and what to do."""
+    (folder / "train.py").write_text(EXITS.replace("END", end))
+    done = planguard(folder)
+    assert done.returncode == 3, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert "the program ended by itself before any communication" in said
+    assert how.format(folder / "train.py") in said
+    assert "'Unable to locate sufficient 64 gpus to run this example. Exiting.'" in said
+    assert "let the program go on where it ended" in said
+    assert "adapter" not in said
+
+
+def test_a_script_that_exits_with_an_error_shows_its_last_line(folder):
+    """An exit status that is none of success is an error, with what was printed in front of it."""
+    (folder / "train.py").write_text(EXITS.replace("END", "sys.exit(3)"))
+    done = planguard(folder)
+    assert done.returncode == 2
+    assert "SystemExit: 3" in done.stderr
+    assert "the last line that it printed: Unable to locate sufficient 64 gpus" in done.stderr
+
+
 def test_an_interrupt_leaves_nothing_behind(folder):
     """Ctrl-C ends the ranks and their workers, exit 130."""
     text = SCRIPT + "import time\nopen('begun', 'w').close()\ntime.sleep(600)\n"

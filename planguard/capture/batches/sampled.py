@@ -199,7 +199,10 @@ def says_nothing(plan: Plan, play: Play) -> bool:
 def _content(play: Play) -> tuple[bytes, ...]:
     """Return all that a decision on a play is made from."""
     logs = [log for _, log in sorted(play.logs.items())]
-    return tuple(replace(log, imported=[], parsed=[], said="", hidden="").to_json() for log in logs)
+    return tuple(
+        replace(log, imported=[], parsed=[], said="", hidden="", printed="").to_json()
+        for log in logs
+    )
 
 
 def _raised_at(trace: str) -> str:

@@ -1,18 +1,23 @@
 """Ranks of a play that did not come to their end: their time was over, or somebody pressed Ctrl-C.
 
-They are called back from whatever Python runs in them, and hand in what they have issued so far.
+Ranks are called back from whatever Python runs in them, and hand in what they have issued so far.
 What they issued, they issued, so that calls which disagree are told. What they would do behind that
-nobody knows, which leaves everything else open: such a play is never safe.
+nobody knows, which leaves everything else open: such a play is never safe. Interruptions are held
+back while ranks are listened to.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from planguard.capture.play.logs import RankLog
 
@@ -52,3 +57,49 @@ def note_interrupted(logs: Mapping[int, RankLog], recalled: Iterable[int]) -> No
     _, first = min(logs.items())
     for direction in ("under", "over") if was else ("under",):
         first.notes.append((CUT, message, direction))
+
+
+@dataclass
+class Arrived:
+    """Interruptions that are held back, and what they would call.
+
+    Attributes:
+        handlers: Handlers by signal, as they were.
+        signals: What arrived.
+    """
+
+    handlers: dict[int, Any] = field(default_factory=dict)
+    signals: list[int] = field(default_factory=list)
+
+    def raise_again(self) -> None:
+        """Let what arrived do what it would have done.
+
+        Raises:
+            KeyboardInterrupt: It is an interruption, unless the program has a handler of its own.
+        """
+        while self.signals:
+            number = self.signals.pop(0)
+            self.handlers[number](number, None)
+
+
+@contextmanager
+def held() -> Iterator[Arrived]:
+    """Hold Ctrl-C and SIGTERM back to the places that can take them, to the end of the block.
+
+    An exception in the middle of a message would leave the rest of it in its pipe, and whoever
+    reads on would wait for ever; one in a callback of a fork would be lost. Signals that end the
+    process, or that nobody hears, do so.
+    """
+    arrived = Arrived()
+    for number in map(int, (signal.SIGINT, signal.SIGTERM)):
+        handler = signal.getsignal(number)
+        if callable(handler) and not isinstance(handler, signal.Handlers):
+            with contextlib.suppress(ValueError):  # not the main thread
+                signal.signal(number, lambda got, _: arrived.signals.append(got))
+                arrived.handlers[number] = handler
+    try:
+        yield arrived
+    finally:
+        for number, handler in arrived.handlers.items():
+            signal.signal(number, handler)
+        arrived.raise_again()

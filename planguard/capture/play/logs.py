@@ -14,8 +14,10 @@ from planguard.capture.names.walk_order import LISTS_ASK
 from planguard.capture.planner import fx_planner
 from planguard.capture.play.called import CUT
 from planguard.capture.play.labels import labelled
+from planguard.capture.play.quiet_ends import why_empty
 from planguard.capture.play.sure import doubtful_from
 from planguard.capture.values.values import KIND as MADE_UP
+from planguard.execution.findings.undecided import ENDED_EARLY
 from planguard.plan.flatten import INNER
 from planguard.words import name_ranks
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from planguard.capture.play.fake_world import Mesh
+    from planguard.capture.play.quiet_ends import Said
     from planguard.capture.play.session import Session
     from planguard.plan.plan import Plan
 
@@ -48,6 +51,8 @@ class RankLog:
         sure: Actions in front of the first reading of a made-up value; None for all.
         is_cut: What this rank did behind its last action is not in the log.
         left_at: Where it was when it was called back; empty for a rank that came to its end.
+        ended: How and where it ended by itself; empty for an exception.
+        printed: The last line that it printed.
     """
 
     rank: int
@@ -74,6 +79,8 @@ class RankLog:
     sure: int | None = None
     is_cut: bool = False
     left_at: str = ""
+    ended: str = ""
+    printed: str = ""
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -81,10 +88,10 @@ class RankLog:
 
 
 def log_of(
-    session: Session, *, end: str, trace: str, imported: list[str], parsed: list[str]
+    session: Session, said: Said, *, end: str, trace: str, imported: list[str], parsed: list[str]
 ) -> RankLog:
-    """Take the log of a session."""
-    recorder, said = session.recorder, session.mailbox.said
+    """Take the log of a session, and what its program said last."""
+    recorder = session.recorder
     return RankLog(
         session.rank,
         recorder.actions,
@@ -101,7 +108,7 @@ def log_of(
         [asdict(one) for one in recorder.passes],
         [list(site) for site in session.answers.sites],
         session.answers.files(session.readings.seen),
-        said,
+        session.mailbox.said,
         recorder.hidden,
         parsed,
         dict(session.readings.seen),
@@ -109,6 +116,8 @@ def log_of(
         session.named,
         recorder.sure,
         left_at=recorder.left_at,
+        ended=said.at,
+        printed=said.line,
     )
 
 
@@ -246,6 +255,8 @@ def build_plan(
     for one, members in fusion:
         builder.fusion(one, members, membership="fixed", launch="when-ready")
     _ledger(builder, logs, like, world_size, doubtful_from(logs, actions, world_size))
+    if why := why_empty(logs):
+        builder.approximate(ENDED_EARLY, why, "under", scope="plan")
     ends = _ends([rank for rank, log in logs.items() if log.is_cut], actions)
     if ends:
         message = f"the log of {name_ranks(dict(ends))} ends early: what comes after is not known"

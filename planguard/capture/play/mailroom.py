@@ -21,6 +21,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard.capture.elsewhere import CALL_BACK
+from planguard.capture.play.called import Arrived, held
 from planguard.capture.play.mailbox import STUCK, Keys, Mailbox, Take, Wanted
 from planguard.capture.play.processes import ended, refuse_cuda
 from planguard.capture.play.room_store import Clock, answer_store
@@ -116,6 +117,7 @@ class Mailroom:
     _gone: list[_Played] = field(default_factory=list)
     _silence: float = 0.0
     called: set[int] = field(default_factory=set)
+    _arrived: Arrived = field(default_factory=Arrived)
 
     def admit(self, rank: int, pipe: Connection) -> None:
         """Let a rank take part that a process of its own plays; it has no time limit."""
@@ -132,7 +134,16 @@ class Mailroom:
         self._want(ranks)
         end = None if self.whole is None else time.monotonic() + self.whole
         try:
+            with held() as self._arrived:
+                self._go_on(end)
+        finally:
+            self._stop()
+        return self.answers
+
+    def _go_on(self, end: float | None) -> None:
+        try:
             while self._todo or self._live:
+                self._arrived.raise_again()
                 if end is not None and time.monotonic() >= end:
                     raise UsageError(f"the ranks did not finish within {self.whole:g} s")
                 self._launch_some()
@@ -141,9 +152,6 @@ class Mailroom:
         except KeyboardInterrupt:
             self._recall()
             raise
-        finally:
-            self._stop()
-        return self.answers
 
     def _stop(self) -> None:
         """End all ranks; those that do not end by themselves have one moment for all of them."""
@@ -169,6 +177,7 @@ class Mailroom:
                 if not one.is_waiting:
                     os.kill(one.pid, CALL_BACK)
         while self._live and time.monotonic() < until:
+            self._arrived.raise_again()
             for one in self._live.values():
                 for number in list(one.questions):
                     self._tell(one, number, STUCK)
@@ -212,6 +221,9 @@ class Mailroom:
             # A terminal sends Ctrl-C to the ranks, too; this process says what they do then. What
             # they start finds the usual handler again.
             signal.signal(signal.SIGINT, lambda *_: None)
+            if self._arrived.handlers.get(signal.SIGTERM):
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._arrived.handlers.clear()
             mailbox = Mailbox(child)
             perform(lambda: self.task(rank, mailbox), mailbox)
         child.close()

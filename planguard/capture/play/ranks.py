@@ -36,6 +36,7 @@ from planguard.capture.play.logs import (
 from planguard.capture.play.mailbox import SMALL_BYTES
 from planguard.capture.play.mailroom import Mailroom
 from planguard.capture.play.processes import silence
+from planguard.capture.play.quiet_ends import Said, listening
 from planguard.capture.play.session import session
 from planguard.capture.values.own_answers import before_of
 from planguard.capture.values.values import doubt_end
@@ -220,7 +221,9 @@ class Play:
         for log in self.logs.values():
             if log.end:
                 message = f"rank {log.rank} could not be captured: {log.end}"
-                return UsageError(message, hint=log.trace or "run the body on its own first")
+                printed = f"\nthe last line that it printed: {log.printed}" if log.printed else ""
+                hint = f"{log.trace}{printed}".strip() or "run the body on its own first"
+                return UsageError(message, hint=hint)
         return None
 
     def note_interrupted(self) -> None:
@@ -348,6 +351,7 @@ class PlayedRank:
         self._is_fork = is_fork
         self._stack = ExitStack()
         self._at_exit: Callable[[], None] = lambda: None  # nothing was registered
+        self._said = Said()
         self.log = b""
 
     def __enter__(self) -> Self:
@@ -374,6 +378,7 @@ class PlayedRank:
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder, **more))
             watch_hidden(recorder, is_followed=self._is_fork and play.compute != "fake")
             if self._is_fork:
+                self._said = stack.enter_context(listening())
                 self._at_exit = stack.enter_context(callbacks_at_exit(recorder))
                 stack.enter_context(leaving_at_once(self._leave))
             self._stack = stack.pop_all()
@@ -399,6 +404,7 @@ class PlayedRank:
             error = stalled
         try:
             is_of_job = not recorder.is_stalled or isinstance(error, (PlanGuardError, NotFakeError))
+            self._said.ended(error)
             end, frames = end_of(error if is_of_job else None)  # without values it tells nothing
             if end and recorder.doubted:
                 doubt_end(recorder, end)
@@ -410,6 +416,7 @@ class PlayedRank:
             return False  # in the caller's own process it is the caller's
         self.log = log_of(
             self.session,
+            self._said,
             end=end,
             trace=frames,
             imported=self._before.imported(),

@@ -60,16 +60,12 @@ class Script:
             self._run()
 
     def _run(self) -> None:
-        try:
-            if self.is_module:
-                sys.path.insert(0, "")
-                runpy.run_module(self.name, run_name="__main__", alter_sys=True)
-            else:
-                sys.path.insert(0, str(Path(self.name).resolve().parent))
-                runpy.run_path(os.path.abspath(self.name), run_name="__main__")  # noqa: PTH100 - as Python names it
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                raise
+        if self.is_module:
+            sys.path.insert(0, "")
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(self.name).resolve().parent))
+            runpy.run_path(os.path.abspath(self.name), run_name="__main__")  # noqa: PTH100 - as Python names it
 
 
 @dataclass(frozen=True)

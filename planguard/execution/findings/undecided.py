@@ -78,13 +78,24 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
         return None
     if _only_small_groups(columns) or _creates_together(columns):
         return None
+    ended = any(one.kind == ENDED_EARLY for one in plan.approximations)
+    more = {"help": _GO_ON} if ended else {}
     actions = len(columns.op)
     what = "the plan has no action" if not actions else "no action matches any other"
     return make_finding(
         "PG910",
         f"nothing to check: {what} ({plan.world_size} ranks, {actions} actions)",
         severity="warning",
+        **more,
     )
+
+
+ENDED_EARLY = "ended-early"
+"""Of the ledger's entries: the program that was played ended before it communicated."""
+_GO_ON = (
+    "let the program go on where it ended: with other arguments or settings, on the devices that "
+    "this machine has (a missing GPU is the CPU in a play)"
+)
 
 
 def _matches_something(columns: Any, *, use_tags: bool) -> bool:
