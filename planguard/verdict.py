@@ -341,6 +341,12 @@ class Matrix(Protocol):
         """Return a pandas DataFrame."""
 
 
+def built(plan: Any) -> Any:
+    """Return a plan, of a builder the plan that it makes; ``check`` takes both."""
+    build = getattr(plan, "build", None)
+    return plan if build is None else build()
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What PlanGuard says of one plan under one execution model."""
@@ -419,7 +425,7 @@ class Verdict:
         Raises:
             UsageError: The plan is not at hand.
         """
-        found: Page = VIEWS["page"](self, plan or self.__dict__.get("_checked"))
+        found: Page = VIEWS["page"](self, built(plan) or self.__dict__.get("_checked"))
         return found
 
     def matrix(
@@ -444,7 +450,7 @@ class Verdict:
             UsageError: The plan is not at hand.
             ValueError: The algorithm is not known, or there are too many ranks for a cell each.
         """
-        chosen = plan or self.__dict__.get("_checked")
+        chosen = built(plan) or self.__dict__.get("_checked")
         found: Matrix = VIEWS["matrix"](self, chosen, algorithm, by_node=by_node, **wanted)
         return found
 

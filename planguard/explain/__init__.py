@@ -20,13 +20,14 @@ def explain(verdict: Verdict, plan: Plan | None = None, *, width: int = 80) -> s
 
     Args:
         verdict: What a check said.
-        plan: The plan; with it the actions around those of each finding are shown.
+        plan: The plan, or its builder; with it the actions around those of each finding are shown.
         width: Columns.
     """
     from planguard.explain.answer import explain_text
     from planguard.explain.lines import Style
+    from planguard.verdict import built
 
-    return explain_text(verdict, plan, Style(width=width))
+    return explain_text(verdict, built(plan), Style(width=width))
 
 
 class _CallableModule(ModuleType):

@@ -28,8 +28,10 @@ _TOPOLOGY = re.compile(r"topology\"?\s*=\s*#(?:mpmd|sdy)\.topology<")
 _MESH = re.compile(r'"([^"]+)"\s*:\s*<')
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d{1,9})')
 _FUNCTION = re.compile(r"func\.func\s+(?:public |private |nested )?@(\"[^\"]*\"|[\w$.\-]+)")
-_OP = re.compile(r"%[\w$.\-]+(?::\d+)?(?:\s*,\s*%[\w$.\-]+(?::\d+)?)*\s*=\s*(?P<op>[\w.]+)|"
-                 r"(?P<bare>(?:func\.)?return)\b")  # fmt: skip
+_OP = re.compile(r"%[\w$.\-]+(?::\d+)?(?:\s*,\s*%[\w$.\-]+(?::\d+)?)*\s*=\s*(?P<op>\"?[\w.]+)|"
+                 r"(?P<bare>(?:func\.)?return)\b|^\s*(?P<alone>\"?[A-Za-z_]\w*\.[\w.]+)",
+                 re.MULTILINE)  # fmt: skip
+"""A statement: with results, the end, or alone. A quote before it is MLIR's generic form."""
 _CALL = re.compile(r'mpmd\.fragment_call<\s*mesh\s*=\s*"([^"]+)".*?>\s*@("[^"]*"|[\w$.\-]+)\s*\(')
 _TRANSFER = re.compile(r"mpmd\.transfer\s*(?:\{.*?\}\s*)?(%[\w$.\-]+(?:#\d+)?)\s*(?:\{.*?\}\s*)?:")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)([a-zA-Z]\w*)>")
@@ -80,7 +82,10 @@ class _Reader:
         body = 0, 0
         for match in _FUNCTION.finditer(self._text):
             start, end = self._body(match.end())
-            self._functions[match[1].strip('"')] = (match.start(), end)
+            name = match[1].strip('"')
+            if name in self._functions:
+                fail(self._file, self._at(match.start()), f"there are two functions @{name}")
+            self._functions[name] = (match.start(), end)
             if match[1] == "main":
                 self._topology(self._text[match.start() : start])
                 body = start, end
@@ -118,6 +123,8 @@ class _Reader:
         inside = head[found.end() : closing(head, found.end() - 1, angles=True)]
         for match in _MESH.finditer(inside):
             axes = inside[match.end() : closing(inside, match.end() - 1, angles=True)]
+            if match[1] in self._axes:
+                fail(self._file, self._at(0), f"the topology has two meshes {match[1]!r}")
             self._axes[match[1]] = {name: int(size) for name, size in _AXIS.findall(axes)}
         self._orders = {name: [] for name in self._axes}
 
@@ -129,13 +136,14 @@ class _Reader:
             self.line = self._at(match.start())
             stop = statements[at + 1].start() if at + 1 < len(statements) else end
             statement = self._text[match.start() : stop]
-            op = match["op"] or "return"
+            op = match["op"] or match["alone"] or "return"
             if op == "mpmd.fragment_call":
                 self._call(statement)
             elif op == "mpmd.transfer":
                 self._transfer(statement)
             elif op not in {"return", "func.return"}:
-                fail(self._file, self.line, f"{op} is not read", value=op, hint=_EXPORT)
+                what = f"{op[1:]} in the generic form" if op.startswith('"') else op
+                fail(self._file, self.line, f"{what} is not read", value=what, hint=_EXPORT)
 
     def _call(self, statement: str) -> None:
         match = _CALL.search(statement)

@@ -434,3 +434,34 @@ def test_one_wrong_action_of_many_is_named(action, where, value) -> None:
     assert refused.value.path.startswith(where)
     assert refused.value.value == value
     assert (refused.value.file or "").startswith(__file__)
+
+
+def test_what_a_stranger_writes_is_told_what_to_write() -> None:
+    """Dimensions as ranks, coordinates as an object, torch's name of a field: a hint each."""
+    builder = pg.PlanBuilder(4, mesh=[("pp", 2), ("tp", 2)])
+    for given in ({"ranks": ["tp"]}, {"ranks": "tp"}, {"mesh_dims": "tp"}):
+        with pytest.raises(PlanError, match="a list of ranks, or of dimensions") as refused:
+            builder.group("tensor", **given)
+        assert "group('tensor', mesh_dims=['tp'])" in refused.value.hint
+    with pytest.raises(PlanError, match="not a choice of ranks") as refused:
+        builder.program({"pp": 1})
+    assert '"pp=0,tp=1"' in refused.value.hint
+    with pytest.raises(PlanError, match="no field 'op'") as refused:
+        builder.program("pp=0").all_reduce(op="sum", bytes=4)
+    assert "reduce_op" in refused.value.hint
+
+
+def test_an_empty_program_is_a_program() -> None:
+    """``if program`` asks whether there is one, not whether it has an action."""
+    assert pg.PlanBuilder(1).program(0)
+
+
+def test_a_builder_is_told_and_drawn_as_its_plan() -> None:
+    """``check`` takes a builder as it stands, and so do ``explain`` and a verdict's methods."""
+    builder = pg.PlanBuilder(2)
+    builder.program(0).send(1, bytes=4)
+    builder.program(1).recv(0, bytes=4)
+    verdict = pg.check(builder, model="gloo")
+    assert pg.explain(verdict, builder) == pg.explain(verdict, builder.build())
+    assert verdict.matrix(builder).bytes.sum() == 4
+    assert verdict.report(builder).data == verdict.report(builder.build()).data

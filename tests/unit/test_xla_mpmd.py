@@ -293,6 +293,15 @@ NOT_READ = {
     ),
     "no topology": ("topology = #topology", "other = 1", "a topology"),
     "no array": (", tensor<4xf32>, sharding", ", memref<4xf32>, sharding", "not the type"),
+    "a call in the generic form": (
+        "= mpmd.fragment_call<",
+        '= "mpmd.fragment_call"<',
+        "is not read",
+    ),
+    "a transfer in the generic form": ("%8 = mpmd.transfer", '%8 = "mpmd.transfer"', "is not read"),
+    "a transfer of nothing": ("%8 = mpmd.transfer", "mpmd.unheard_of", "is not read"),
+    "two meshes of one name": ('<"m2": ', '<"m1": ', "two meshes"),
+    "two functions of one name": ("@forward(%arg0: tensor", "@last(%arg0: tensor", "two functions"),
     "cut short": (
         "    return %6, %9 : !m1_batch, !m1_batch\n  }\n",
         "",

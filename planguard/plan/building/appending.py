@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _CLASSES = n.OP_CLASSES
 _RENAMED = {"async": "async_", "async_op": "async_"}
+_TORCH = {"op": "reduce_op", "dst": "peer", "src_rank": "peer", "tensor": "shape", "name": "label"}
+"""What torch calls a field whose name here is nothing like it."""
 _DTYPES = frozenset(get_args(n.Dtype))
 MAX_LINES = 1 << 16
 """Actions of a program whose line is kept, for what only the whole plan shows to be wrong."""
@@ -49,6 +51,10 @@ class Appender:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def __bool__(self) -> bool:
+        """A program is one while it is empty, too: ``if program`` asks whether there is one."""
+        return True
 
     def add(self, op: str, **fields: Any) -> Handle | None:
         """Append an action by operation name; ``async_`` or ``async_op`` stand for ``async``.
@@ -151,7 +157,9 @@ class Appender:
         unknown = next((name for name in given if name not in cls.__struct_fields__), None)
         if unknown is None:
             return refusal(f"{op}: {error}", path=self.path)
-        hint = nearest(unknown, cls.__struct_encode_fields__)
+        fields = cls.__struct_encode_fields__
+        meant = _TORCH.get(unknown)
+        hint = f"did you mean {meant!r}?" if meant in fields else nearest(unknown, fields)
         message = f"{op} has no field {unknown!r}"
         return refusal(message, code="PG906", path=self.path, value=unknown, hint=hint)
 

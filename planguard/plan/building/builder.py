@@ -85,9 +85,17 @@ class PlanBuilder:
     ) -> str:
         """Declare a process group, or a family of groups, and return its name.
 
+        Args:
+            name: What actions call it.
+            ranks: Its ranks, in order.
+            mesh_dims: Instead of ranks: one group for every setting of the other dimensions.
+            backend: ``nccl``, ``gloo`` or ``mpi``.
+            created: Its place in the order of creation.
+
         Raises:
-            PlanError: The name is taken (PG409).
+            PlanError: The name is taken (PG409), or dimensions are given as ranks or as text.
         """
+        _refuse_names(name, ranks, mesh_dims)
         if name in self._groups:
             path = step("$.groups", name)
             hint = "choose another name, or declare it once"
@@ -232,12 +240,28 @@ def _line_of(path: str, programs: list[ProgramBuilder]) -> Line | None:
     return found
 
 
+def _refuse_names(name: str, ranks: object, mesh_dims: object) -> None:
+    """Refuse dimensions of the mesh where ranks stand, and a name where a list of names does."""
+    named = [ranks] if isinstance(ranks, str) else ranks if isinstance(ranks, list | tuple) else ()
+    dims = [one for one in named if isinstance(one, str)]
+    if isinstance(mesh_dims, str):
+        dims = [mesh_dims]
+    if dims:
+        hint = f"a family over dimensions of the mesh is group({name!r}, mesh_dims={dims!r})"
+        message = "a group has a list of ranks, or of dimensions"
+        raise refusal(message, path=step("$.groups", name), value=dims[0], hint=hint)
+
+
 def _selector(ranks: int | str | Iterable[int]) -> str:
     if isinstance(ranks, str):
         return ranks
     if isinstance(ranks, int | SupportsIndex):  # the second is slow to ask
         return str(operator.index(ranks))
-    return ",".join(_intervals(sorted(operator.index(rank) for rank in ranks)))
+    try:
+        return ",".join(_intervals(sorted(operator.index(rank) for rank in ranks)))
+    except TypeError:
+        hint = 'a rank, a list of ranks, or a selector: "3", "0-3", "0,4,8", "pp=0,tp=1"'
+        raise refusal("not a choice of ranks", path="$.ranks", value=ranks, hint=hint) from None
 
 
 def _intervals(ranks: list[int]) -> list[str]:
