@@ -254,3 +254,19 @@ def test_two_calls_of_one_number_on_one_rank_are_of_two_jobs(tmp_path):
     assert verdict.unknown
     assert not errors(verdict)
     assert "two jobs in one log" in said(verdict)
+
+
+def test_watchdogs_that_spoke_days_apart_are_of_several_runs(tmp_path):
+    """A log of another day lies beside those of the hang; past midnight and new year it is one."""
+    lines = []
+    for rank in (0, 1, 3):
+        lines += [caught(rank, 11), status(rank, 11, 12, 10)]
+    late = status(2, 10, 10, 10)
+    for others, own, is_sure in (
+        ("1119", "1119", True), ("1119", "1120", True), ("0101", "1231", True),
+        ("1119", "1003", False), ("0101", "1229", False),
+    ):  # fmt: skip
+        told = [line.replace("E1119", f"E{others}") for line in lines]
+        verdict = audit(tmp_path, [*told, late.replace("E1119", f"E{own}")])
+        assert errors(verdict) == ([("PG007", (2,))] if is_sure else []), (others, own)
+        assert ("days apart" in said(verdict)) is not is_sure

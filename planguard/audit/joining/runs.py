@@ -8,6 +8,7 @@ nothing of the one follows for the other. The last run is audited.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from planguard.audit.readers.part import Part
 
+_YEAR = 366
 APART_NS = 1_000_000_000
 """Least time between two runs; clocks of machines that keep them together differ by less."""
 SURE = 3
@@ -65,7 +67,7 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
     Dumps of an earlier run are no loss where each of their ranks left one of the last run, too.
     """
     parts, doubts = _after_files(parts)
-    doubts += _other_worlds(parts)
+    doubts += [*_other_worlds(parts), *_other_days(parts)]
     spans = sorted(_spans(parts), key=lambda span: span.start)
     ends: list[int] = []
     for span in spans:
@@ -127,6 +129,33 @@ def _other_worlds(parts: Sequence[Part]) -> list[Gap]:
     return [
         Gap(DOUBT, said, "PG904", tuple(sorted(rank for own in worlds.values() for rank in own)))
     ]
+
+
+def _other_days(parts: Sequence[Part]) -> list[Gap]:
+    """Return a doubt where the watchdogs of ranks spoke days apart; a job may run past midnight."""
+    days: dict[str, set[int]] = {}
+    for part in parts:
+        if part.day and part.rank is not None:
+            days.setdefault(part.day, set()).add(part.rank)
+    told = sorted((_number_of_day(day), name_ranks(sorted(ranks))) for day, ranks in days.items())
+    around = [*(number for number, _ in told), told[0][0] + _YEAR] if told else []
+    if sum(later - one > 1 for one, later in itertools.pairwise(around)) < 2:
+        return []
+    said = ", ".join(f"{who} on {day[:2]}/{day[2:]}" for day, who in _shown(days))
+    ranks = tuple(sorted(set().union(*days.values())))
+    said = f"the watchdogs spoke days apart ({said}): they may be of several runs"
+    return [Gap(DOUBT, said, "PG904", ranks)]
+
+
+def _shown(days: dict[str, set[int]]) -> list[tuple[str, str]]:
+    return [(day, name_ranks(sorted(ranks))) for day, ranks in sorted(days.items())[:3]]
+
+
+def _number_of_day(day: str) -> int:
+    """Return the number of a day in a leap year: nothing says which year it is."""
+    month, number = int(day[:2]), int(day[2:])
+    lengths = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    return sum(lengths[: max(month - 1, 0)]) + number
 
 
 def _spans(parts: Sequence[Part]) -> list[_Span]:

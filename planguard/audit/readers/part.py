@@ -128,6 +128,7 @@ class Part:
         is_over: A later start of the job came to its end, by the word of its launcher.
         remarks: What is worth telling and limits nothing.
         written_ns: When its file was written, by its file system.
+        day: Month and day of the last words of a watchdog, as ``1119``; "" where they have none.
     """
 
     kind: str
@@ -161,6 +162,7 @@ class Part:
     is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     written_ns: int | None = None
+    day: str = ""
 
     def says_as(self, other: Part) -> bool:
         """Tell whether the words of another part are these: somebody collected them twice."""

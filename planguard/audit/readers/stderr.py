@@ -238,7 +238,7 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     )
     if not (said or voice.memory):
         return None
-    part = Part("stderr", file, rank=rank, process=voice.process or None)
+    part = Part("stderr", file, rank=rank, process=voice.process or None, day=words.day)
     _from_watchdog(part, words, known)
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:

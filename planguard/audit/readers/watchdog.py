@@ -37,6 +37,8 @@ _FRAME = re.compile(r"#\d{1,3} (?P<name>\S{1,200}) from (?P<file>\S{1,500}):(?P<
 _SNAPSHOT = re.compile(r"\s*\[(?P<ranks>\d[\d, ]*)\] (?P<state>started|finished) (?P<op>\w{1,40})")
 _NEVER = re.compile(r"\branks? \[(?P<ranks>\d[\d, ]*)\][^\n]{0,60}\. They never joined any")
 _ROUND = re.compile(r"\s*#(?P<seq>\d{1,15}) (?:started|finished) ranks:")
+_DAY = re.compile(r"\[[IWEF](\d{4}) \d\d:\d\d:\d\d\.\d{1,9} \w{1,60}\.cpp:")
+"""glog's prefix: severity, month and day; torch before 2.2 prints none."""
 _STUCK_WATCHDOG = re.compile(r"watchdog got stuck for|Heartbeat monitor timed out")
 _IS_WATCHDOG = re.compile(r"ProcessGroup[A-Z]\w*\.cpp|Watchdog caught")
 ASSUMED = "torch before 2.3 does not print the group: its words are taken for the default group's"
@@ -94,6 +96,7 @@ class Words:
         is_stuck: Its watchdog itself made no progress.
         is_two: Two different calls of one number timed out: of two groups, or of two processes.
         spoke: It said anything at all.
+        day: Month and day of its last words, in the form of glog.
     """
 
     rank: int | None = None
@@ -110,6 +113,7 @@ class Words:
     is_stuck: bool = False
     is_two: bool = False
     spoke: bool = False
+    day: str = ""
     _round: int = 0
     _last: tuple[int | None, int] | None = None
     _frames: list[tuple[str, int, str]] = field(default_factory=list)
@@ -125,6 +129,8 @@ class Words:
         if "ank" not in text and "work" not in text:
             return
         self.spoke = self.spoke or _IS_WATCHDOG.search(text) is not None
+        if (day := _DAY.search(text)) is not None:
+            self.day = day[1]
         self.is_stuck = self.is_stuck or _STUCK_WATCHDOG.search(text) is not None
         group = None
         if (said := _GROUP.search(text)) is not None:
