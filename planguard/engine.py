@@ -105,12 +105,12 @@ def check_plan(
         classes=len(plan.code.programs),
         ms=(time.perf_counter() - started) * 1e3,
     )
-    return with_captured(
-        replace(verdict, stats=stats, plan=_info(plan), native=kernels.IMPLEMENTATION == "native")
-    )
+    native = kernels.IMPLEMENTATION == "native"
+    return with_captured(replace(verdict, stats=stats, plan=plan_info(plan), native=native))
 
 
-def _info(plan: Plan) -> PlanInfo:
+def plan_info(plan: Plan) -> PlanInfo:
+    """Return which plan a verdict is about."""
     return PlanInfo(
         file=plan.file,
         name=plan.name,
@@ -147,7 +147,7 @@ def _beyond(plan: Plan, options: CheckOptions, model: ExecutionModel, error: Ord
         verdict = replace(verdict, models=dict.fromkeys(MODEL_NAMES, Outcome.UNKNOWN))
     stats = Stats(ranks=plan.world_size, actions=plan.actions, classes=len(plan.code.programs))
     native = kernels.IMPLEMENTATION == "native"
-    return replace(verdict, stats=stats, plan=_info(plan), native=native)
+    return replace(verdict, stats=stats, plan=plan_info(plan), native=native)
 
 
 def _invalid(error: OrderError) -> Finding:

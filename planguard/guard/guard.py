@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard import kernels
-from planguard.engine import check_plan
+from planguard.engine import check_plan, plan_info
 from planguard.errors import UsageError, shorten
 from planguard.guard.cache import Answer, AnswerCache, GuardStats
 from planguard.guard.signature import communication_signature
@@ -21,7 +21,7 @@ from planguard.parametric.lazy import LazyVerdict
 from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.plan import Plan
 from planguard.semantics.model import find_model
-from planguard.verdict import PlanInfo, Stats, Verdict
+from planguard.verdict import Stats, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,11 +164,11 @@ class Guard:
             if isinstance(verdict, LazyVerdict) and not verdict.is_complete:
                 return verdict
             stats = replace(verdict.stats, ms=(time.perf_counter() - started) * 1e3)
-            return replace(verdict, plan=_info(plan), stats=stats)
+            return replace(verdict, plan=plan_info(plan), stats=stats)
         if known.bare is not None:
             return replace(
                 known.bare,
-                plan=_info(plan),
+                plan=plan_info(plan),
                 stats=_stats(plan, started),
                 native=kernels.IMPLEMENTATION == "native",
             )
@@ -176,7 +176,7 @@ class Guard:
             lambda: self._explain(plan),
             outcome=known.outcome,
             models=known.models,
-            plan=_info(plan),
+            plan=plan_info(plan),
         )
 
     def _explain(self, plan: Plan) -> Verdict:
@@ -277,15 +277,6 @@ def _read(candidate: Any) -> Plan:
     raise UsageError(
         f"a {type(candidate).__name__} is not a plan",
         hint="Guard(load=planguard.load) takes what an adapter reads",
-    )
-
-
-def _info(plan: Plan) -> PlanInfo:
-    return PlanInfo(
-        file=plan.file,
-        name=plan.name,
-        sha256=plan.sha256 if plan.source else None,
-        planner=plan.planner,
     )
 
 

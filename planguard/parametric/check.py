@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard import kernels
-from planguard.engine import check_plan
+from planguard.engine import check_plan, plan_info
 from planguard.errors import UsageError
 from planguard.execution.findings.cause import make_finding
 from planguard.options import DEFAULT_MODEL, CheckOptions
@@ -16,7 +16,7 @@ from planguard.parametric.instance import instance
 from planguard.parametric.lazy import LazyVerdict
 from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.code import WORDS
-from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
+from planguard.verdict import Approximation, Evidence, Outcome, Stats, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +112,7 @@ def check_symbolic(plan: Plan, options: CheckOptions | None = None) -> Verdict:
         classes=len(plan.code.programs),
         ms=(time.perf_counter() - started) * 1e3,
     )
-    return replace(small, evidence=evidence, plan=_info(plan), stats=stats)
+    return replace(small, evidence=evidence, plan=plan_info(plan), stats=stats)
 
 
 def _smallest(dims: Iterable[Replication], asked: Iterable[str]) -> dict[str, int]:
@@ -173,7 +173,7 @@ def _not_replicated(plan: Plan, dims: list[Replication], options: CheckOptions) 
         evidence=Evidence(schedules=0),
         approximations=plan.approximations,
         reasons=tuple(finding.message for finding in findings),
-        plan=_info(plan),
+        plan=plan_info(plan),
         stats=Stats(plan.world_size, plan.actions, classes=len(plan.code.programs)),
         native=kernels.IMPLEMENTATION == "native",
     )
@@ -205,13 +205,4 @@ def _actions(plan: Plan) -> int:
 def _groups(plan: Plan) -> int:
     return sum(
         plan.world_size // group.size(plan.mesh) if group.is_family else 1 for group in plan.groups
-    )
-
-
-def _info(plan: Plan) -> PlanInfo:
-    return PlanInfo(
-        file=plan.file,
-        name=plan.name,
-        sha256=plan.sha256 if plan.source else None,
-        planner=plan.planner,
     )
