@@ -113,10 +113,14 @@ def told(found: Sequence[Device]) -> Told:
 
 
 def _moved(one: Device, other: Device) -> str:
-    """Say which segments are in one of two snapshots only; nothing of two processes."""
-    a, b = ({(s.address, s.size) for s in each.segments} for each in (one, other))
-    if not a & b:
+    """Say which segments are in one of two snapshots of a process only; else nothing.
+
+    Two processes may have equal addresses, so the histories have to share an entry with its time.
+    """
+    kept, more = ({e[:4] for e in each.entries if e.time} for each in (one, other))
+    if one.device != other.device or not kept & more:
         return ""
+    a, b = ({(s.address, s.size) for s in each.segments} for each in (one, other))
     only = []
     for each, own in ((one, a - b), (other, b - a)):
         total = size(sum(length for _, length in own))
