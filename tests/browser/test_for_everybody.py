@@ -1,4 +1,4 @@
-"""Five kinds of reports for everybody: headings, names, keyboard, phone, paper, color sight."""
+"""Six kinds of reports for everybody: headings, names, keyboard, phone, paper, color sight."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ REPORTS = {
     "audit": [EXAMPLES / "audit" / "skipped"],
     "two": [EXAMPLES / "head-to-head.plan.json", EXAMPLES / "mesh-3d.plan.json"],
     "store": [],
+    "memory": [EXAMPLES / "memory"],
 }
 WIDER = """() => [...document.querySelectorAll("body *")].filter((one) => {
   if (one.getBoundingClientRect().right <= innerWidth + 1) return false;
@@ -62,7 +63,7 @@ def test_a_report_is_walked_and_fits(open_page, reports, name):
     """No heading skips a level, every control has a name, Tab shows where it is, and on a phone
     nothing is wider than the screen, whatever is open.
     """
-    state = "" if name in {"two", "store"} else ALL
+    state = "" if name in {"two", "store", "memory"} else ALL
     tab = open_page(reports(name), state, viewport={"width": 390, "height": 844})
     levels = [int(one.evaluate("(e) => e.tagName[1]")) for one in tab.locator("h1,h2,h3,h4").all()]
     assert levels[0] == 1

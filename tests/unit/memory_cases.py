@@ -36,7 +36,8 @@ class Allocator:
 
     def __init__(self, seed: int, capacity: int = 256 * MIB) -> None:
         self.random = random.Random(seed)
-        self.capacity, self.clock, self.next = capacity, 1_700_000_000_000_000, 0x7F0000000000
+        self.capacity, self.next = capacity, 0x7F0000000000
+        self.clock = 1_700_000_000_000_000 + 977 * seed
         self.segments: list[dict[str, Any]] = []
         self.trace: list[dict[str, Any]] = []
         self.used, self.reserved, self.held = [], [], []
@@ -155,7 +156,7 @@ def played(seed: int, steps: int = 300, capacity: int = 256 * MIB) -> Allocator:
 
 def training(batch: int, capacity: int = 1700 * MIB, steps: int = 3) -> Allocator:
     """Return the allocator of some steps of training; a large batch runs out of memory."""
-    made = Allocator(1, capacity)
+    made = Allocator(batch, capacity)
     for layer in range(12):
         made.alloc((20 + layer % 3) * MIB, "model.py:14:__init__")
     state: list[int] = []

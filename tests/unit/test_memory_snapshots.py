@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import copy
 import gzip
 import pickle
+import re
 from collections import Counter
 
 import pytest
@@ -96,6 +99,28 @@ def test_memory_that_is_out_is_what_torch_prints():
     assert first.is_out
     assert first.sentence.startswith("s: ")
     assert dict(first.facts)["asked by"] in {site(text) for text in SITES}
+
+
+def test_two_snapshots_of_a_process_are_compared(capsys):
+    """Segments in one of two only, as ``torch.cuda._memory_viz.compare`` prints them."""
+    made = played(8, 120)
+    before = copy.deepcopy(made.snapshot())
+    made.play(120)
+    made.empty_cache()
+    after = made.snapshot()
+    viz.compare(before["segments"], after["segments"], format_flamegraph=str.splitlines)
+    said = capsys.readouterr().out
+    gone, come = (len(ast.literal_eval(line.partition(" = ")[2])) for line in said.splitlines())
+    text = dict(told([one_of(before), one_of(after)]).facts)["segments"]
+    assert gone + come > 0
+    counts = [int(part) for part in re.findall(r"(\d+) segments? \(", text)]
+    assert counts == [gone, come]
+    assert int(text.split()[0]) == len(after["segments"]) - come
+    other = played(9, 50)
+    assert other.segments[0]["address"] == before["segments"][0]["address"]
+    for entry in other.trace:
+        entry["time_us"] += 7_000_000_000
+    assert "segments" not in dict(told([one_of(before), one_of(other.snapshot())]).facts)
 
 
 def test_what_was_not_recorded_is_said():

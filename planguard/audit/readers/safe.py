@@ -33,6 +33,9 @@ SMALL = 1 << 20
 GROWTH = 48
 """Largest ratio of objects in memory to bytes of a pickle; real dumps need about 8."""
 
+JSON_FORM = "use the JSON form of the recording"
+"""What to do about a refused dump of the Flight Recorder."""
+
 _SETS = b"\x8f\x90\x91"
 _SETS_AND_KEYS = _SETS + b"dsu"
 _limit_lock = threading.Lock()
@@ -52,13 +55,18 @@ class _Refused(pickle.UnpicklingError):
     """A pickle that asks for code."""
 
 
-def load_pickle(data: bytes, file: str) -> Any:
+def load_pickle(data: bytes, file: str, hint: str = JSON_FORM) -> Any:
     """Return what a pickle holds: dicts, lists, tuples, strings, numbers, nothing else.
+
+    Args:
+        data: The pickle.
+        file: Where it is, for errors.
+        hint: What to do where it is refused.
 
     Raises:
         PlanError: The pickle needs code or endless time (PG905), or cannot be read.
     """
-    _expect_plain_keys(data, file)
+    _expect_plain_keys(data, file, hint)
     try:
         with _address_space(len(data) * GROWTH + SLACK), no_collection():
             # With a peek method the unpickler reads ahead instead of calling once per opcode.
@@ -68,14 +76,14 @@ def load_pickle(data: bytes, file: str) -> Any:
             f"pickle refused before anything in it was executed: {error}",
             code="PG905",
             file=file,
-            hint="use the JSON form of the recording",
+            hint=hint,
         ) from None
     except MemoryError:
         raise PlanError(
             "pickle refused: it asks for more memory than a recording of its size needs",
             code="PG905",
             file=file,
-            hint="record again, or use the JSON form",
+            hint=f"record again, or {hint}",
         ) from None
     except Exception as error:  # noqa: BLE001  the unpickler raises nearly every exception there is
         raise PlanError(
@@ -101,7 +109,7 @@ def dump_columns(data: bytes, known: dict[bytes, Any]) -> tuple[Any, ...] | None
     return found
 
 
-def _expect_plain_keys(data: bytes, file: str) -> None:
+def _expect_plain_keys(data: bytes, file: str, hint: str) -> None:
     place = kernels.current().refused_opcode(data)
     if place < 0:
         return
@@ -112,7 +120,7 @@ def _expect_plain_keys(data: bytes, file: str) -> None:
             f"{before}: it makes {what}, at byte {place:,}",
             code="PG905",
             file=file,
-            hint="no recording holds one; use the JSON form of the recording",
+            hint=f"no recording holds one; {hint}",
         )
     raise PlanError(
         f"not a readable pickle: malformed at byte {place:,}", file=file, hint="is it complete?"

@@ -104,10 +104,28 @@ def told(found: Sequence[Device]) -> Told:
             f"from {size(max(low.used))} ({clean(low.name)}) to {size(max(_highest(found).used))}"
         )
         facts.append(("most in use by device", f"{text} ({clean(_highest(found).name)})"))
+    if len(found) == 2 and (text := _moved(*found)):
+        facts.append(("segments", text))
     parts = f"{size(use.idle)} in idle segments, {size(use.holes)} in holes"
     free = f"{size(use.free)} of {size(use.reserved)}: {parts}; the largest {size(use.largest)}"
     facts.append(("free at the end", free))
     return Told(sentence, tuple(facts), out is not None)
+
+
+def _moved(one: Device, other: Device) -> str:
+    """Say which segments are in one of two snapshots of a process only; else nothing.
+
+    Two processes may have equal addresses, so the histories have to share an entry with its time.
+    """
+    kept, more = ({e[:4] for e in each.entries if e.time} for each in (one, other))
+    if one.device != other.device or not kept & more:
+        return ""
+    a, b = ({(s.address, s.size) for s in each.segments} for each in (one, other))
+    only = []
+    for each, own in ((one, a - b), (other, b - a)):
+        total = size(sum(length for _, length in own))
+        only.append(f"{plural(len(own), 'segment')} ({total}) only in {clean(each.name)}")
+    return f"{len(a & b):,} in both, {listed(only)}"
 
 
 def _packed(
