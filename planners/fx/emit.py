@@ -19,7 +19,7 @@ from .groups import (
 )
 from .labels import assign_labels
 from .symbolic import settle, settled
-from .translate import Draft, RankDraft, translate
+from .translate import Draft, RankDraft, translate_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,9 +69,7 @@ class _Emitter:
         self.bundle = bundle
         self.model = model
         self.builder = builder
-        self.drafts: dict[int, RankDraft] = {
-            rank: translate(program, compute=compute) for rank, program in bundle.programs.items()
-        }
+        self.drafts: dict[int, RankDraft] = translate_all(bundle.programs, compute=compute)
         self.keys: dict[int, dict[str, GroupKey]] = {}
         self.groups = PlanGroups(bundle.world_size)
         self.agreed: list[tuple[int, int]] = []

@@ -7,7 +7,7 @@ graph after the forward node it saves, which may be a collective still in flight
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .communication import Communication, Note, build
@@ -44,6 +44,11 @@ class Draft:
     communication: Communication | None = None
     branches: tuple[list[Draft], ...] = ()
 
+    def copy(self) -> Draft:
+        """Return a draft that may get another label."""
+        branches = tuple([one.copy() for one in branch] for branch in self.branches)
+        return Draft(dict(self.fields), self.node, self.communication, branches)
+
 
 @dataclass
 class RankDraft:
@@ -65,6 +70,43 @@ class RankDraft:
     origins: dict[str, str] = field(default_factory=dict)
     roots: dict[str, Root] = field(default_factory=dict)
     symbols: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def copy(self) -> RankDraft:
+        """Return the program of another rank: its labels and notes are its own, the rest is not."""
+        return replace(self, drafts=[draft.copy() for draft in self.drafts], notes=[*self.notes])
+
+
+def translate_all(
+    programs: Mapping[int, RankProgram], *, compute: str = "fold"
+) -> dict[int, RankDraft]:
+    """Translate the graphs of every rank; ranks that run the same ones share the work.
+
+    What is made of a graph depends on a rank's groups by their names and sizes only, but for the
+    peers of messages, which are ranks.
+
+    Raises:
+        PlanError: If a communication node is malformed; the message names it.
+    """
+    found: dict[int, RankDraft] = {}
+    shared: dict[tuple[object, ...], RankDraft] = {}
+    for rank, program in programs.items():
+        sizes = sorted((name, len(group.ranks)) for name, group in program.groups.items())
+        key = tuple(map(id, program.graphs)), tuple(sizes)
+        if key in shared:
+            found[rank] = shared[key].copy()
+            continue
+        found[rank] = translate(program, compute=compute)
+        if not _names_peers(found[rank].drafts):
+            shared[key] = found[rank]
+    return found
+
+
+def _names_peers(drafts: list[Draft]) -> bool:
+    return any(
+        (draft.communication is not None and bool(draft.communication.rank_dependent))
+        or any(map(_names_peers, draft.branches))
+        for draft in drafts
+    )
 
 
 def translate(program: RankProgram, *, compute: str = "fold") -> RankDraft:
@@ -91,6 +133,7 @@ class _Translator:
         self.storage = Storage()
         self.out = RankDraft()
         self.owners: dict[str, frozenset[str]] = {}
+        self.unsettled: list[str] = []  # nodes whose owner is the run of compute that is open
         self.places: dict[str, int] = {}
         self.run_of_compute: list[FxNode] = []
         self.ids: set[str] = set()
@@ -126,7 +169,7 @@ class _Translator:
             return
         self.out.origins[node.name] = origin
         self.storage.roots[node.name] = self.storage.root(origin)
-        self.owners[node.name] = self.owners.get(origin, frozenset())
+        self._own(node.name, self.owners.get(origin, frozenset()))
 
     def _step(self, node: FxNode) -> None:
         operation = find_operation(node)
@@ -172,7 +215,7 @@ class _Translator:
             fields = {"op": "wait", "work": works[0] if len(works) == 1 else works}
             self._emit({**fields, "id": self._unique(node.name)}, node, None)
             return
-        self.owners[node.name] = self._owners(node)
+        self._own(node.name, self._owners(node))
         origin = next(iter(leaves(roots)), "")
         if self.out.nodes.get(origin, node).op == "placeholder":
             self._note(
@@ -225,10 +268,10 @@ class _Translator:
     def _compute(self, node: FxNode) -> None:
         self.storage.bind(node)
         if node.op == "get_attr" or is_view(node) or node.target in _FREE:
-            self.owners[node.name] = self._owners(node)
+            self._own(node.name, self._owners(node))
             return
         self.run_of_compute.append(node)
-        self.owners[node.name] = frozenset({_PENDING})
+        self._own(node.name, frozenset({_PENDING}))
         if self.compute == "all":
             self._flush()
 
@@ -254,9 +297,15 @@ class _Translator:
         self._append(Draft(_with_source(fields, run[0]), run[0].name))
 
     def _settle(self, run: list[FxNode], owner: frozenset[str]) -> None:
-        for name, owners in self.owners.items():
-            if _PENDING in owners:
-                self.owners[name] = (owners - {_PENDING}) | owner
+        for name in self.unsettled:
+            if _PENDING in self.owners[name]:
+                self.owners[name] = (self.owners[name] - {_PENDING}) | owner
+        self.unsettled.clear()
+
+    def _own(self, name: str, owners: frozenset[str]) -> None:
+        self.owners[name] = owners
+        if _PENDING in owners:
+            self.unsettled.append(name)
 
     def _touches(self, run: list[FxNode]) -> bool:
         return bool(self._roots_in_flight(name for node in run for name in node.inputs()))

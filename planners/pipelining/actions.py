@@ -14,8 +14,12 @@ from functools import lru_cache
 
 import msgspec
 
-SHARED = 1 << 14
-"""Actions whose text and needs are kept: the schedules of an experiment share them."""
+SHARED = 1 << 16
+"""Actions whose text and needs are kept: the schedules of an experiment share them.
+
+A schedule is walked from its begin several times. One with more actions than are kept finds none of
+them again, so the number is above that of the largest schedules (8 stages of 1,024 microbatches).
+"""
 
 
 class Kind(StrEnum):
@@ -37,6 +41,7 @@ class Kind(StrEnum):
     __hash__ = str.__hash__  # an enum's own is a call of Python, and actions are keys everywhere
 
 
+_KINDS = {str(kind): kind for kind in Kind}
 COMPUTE = frozenset({Kind.F, Kind.B, Kind.I, Kind.W})
 TRANSFER = frozenset({Kind.SEND_F, Kind.RECV_F, Kind.SEND_B, Kind.RECV_B})
 SHARDING = frozenset({Kind.UNSHARD, Kind.RESHARD, Kind.REDUCE_GRAD})
@@ -85,8 +90,8 @@ class Action(msgspec.Struct, frozen=True, cache_hash=True):
 @lru_cache(maxsize=SHARED)
 def _text(action: Action) -> str:
     if action.kind is Kind.OVERLAP_F_B:
-        return f"({';'.join(map(str, action.parts))}){action.kind.value}"
-    return f"{action.stage}{action.kind.value}{'' if action.mb is None else action.mb}"
+        return f"({';'.join(map(str, action.parts))}){action.kind}"
+    return f"{action.stage}{action.kind}{'' if action.mb is None else action.mb}"
 
 
 @lru_cache(maxsize=SHARED)
@@ -138,7 +143,7 @@ def _parse_single(text: str) -> Action:
     stage, kind, mb = match.groups()
     if max(len(stage), len(mb)) > _DIGITS:
         raise ValueError("stage or microbatch number too large")
-    return checked(Action(Kind(kind), int(stage), int(mb) if mb else None))
+    return checked(Action(_KINDS[kind], int(stage), int(mb) if mb else None))
 
 
 def _why_not(text: str) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import planguard
+from planguard import registry
 from planguard.errors import PlanError, UsageError
 
 C = "_c10d_functional."
@@ -735,3 +736,25 @@ def test_computing_into_a_buffer_is_not_moving_data():
         result("wait_a"),
     )
     assert actions(document)[-2]["label"] == "add+p"
+
+
+def test_ranks_with_the_same_graphs_are_translated_once(monkeypatch):
+    """One program on two groups of two ranks is translated once, and each calls its own group."""
+    registry.find("fx")
+    from planguard.planners.fx import translate as module
+
+    done = []
+    plain = module.translate
+    monkeypatch.setattr(module, "translate", lambda *a, **k: done.append(1) or plain(*a, **k))
+    program = [{"nodes": [X, *reduced("a", "x"), result("wait_a")]}]
+    ranks = {
+        str(rank): {"program": "p", "groups": {"0": [rank - rank % 2, rank - rank % 2 + 1]}}
+        for rank in range(4)
+    }
+    document = {"schema": "planguard.fx/1", "world_size": 4, "programs": {"p": program}}
+    plan = plan_of({**document, "ranks": ranks})
+    assert len(done) == 1
+    assert planguard.check(plan, model="gloo").safe
+    shared = {**document, "ranks": ranks}
+    groups = [a["group"] for rank in range(4) for a in actions(shared, rank) if "group" in a]
+    assert groups == ["group [0,1]", "group [0,1]", "group [2,3]", "group [2,3]"]
