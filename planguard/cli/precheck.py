@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from planguard.capture.batches.patches import Patch
     from planguard.capture.batches.sampled import Answer, Door, Supply
     from planguard.capture.batches.samples import Chosen
+    from planguard.capture.play.journal import Journal
     from planguard.capture.play.ranks import Play, PlayedRank
     from planguard.capture.play.script import Variation
     from planguard.capture.values.own_answers import Site
@@ -211,6 +212,7 @@ class _Played:
     _told: float = field(default_factory=time.monotonic)
     _known: set[Site] = field(default_factory=set)
     _first: Play | None = None
+    _journal: Journal | None = None
     patch: Patch | None = None
     is_interrupted: bool = False
     named: tuple[str, str] | None = None  # the model of the backend, and the line that names it
@@ -245,6 +247,9 @@ class _Played:
             raise UsageError(error.message, hint=_frames(error.hint)) from error
         except KeyboardInterrupt:
             answer = self._interrupted()
+        finally:
+            if self._journal is not None:
+                self._journal.close()
         return answer.plan, told(answer.verdict, self.args, rows, self.named)
 
     def _interrupted(self) -> Answer:
@@ -303,9 +308,11 @@ class _Played:
             return Beyond(Walking(folder), [batches], self.args.ranks, door, end).decide(answer)
 
     def _play(self) -> Play:
+        from planguard.capture.play.journal import Journal
         from planguard.capture.play.mailbox import LARGE_BYTES, SMALL_BYTES
         from planguard.capture.play.ranks import Play
 
+        self._journal = self._journal or Journal()
         varied = self.args.samples or self.args.set or self.args.lengths or self.args.vary
         play = Play(
             self.args.ranks,
@@ -315,6 +322,7 @@ class _Played:
             timeout=self.args.timeout,
             compute="real" if self.args.compute == "real" else "zeros",
             is_quiet=True,
+            journal=self._journal,
         )
         self._first = self._first or play
         return play

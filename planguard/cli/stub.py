@@ -43,6 +43,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         UsageError: If the command is no torchrun, or a rank fails.
     """
     from planguard.capture.play.fake_world import read_mesh
+    from planguard.capture.play.journal import Journal
     from planguard.capture.play.mailbox import size_for
     from planguard.capture.play.ranks import Play
     from planguard.cli import main
@@ -59,6 +60,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         small=size_for(world),
     )
     name = Path(job.script.name).name
+    play.journal = journal = Journal()
     is_interrupted = False
     try:
         play.run(lambda _: job.script())
@@ -68,6 +70,8 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
             raise
         play.note_interrupted()
         is_interrupted = True
+    finally:
+        journal.close()
     plan = play.plan(name=name, model=args.model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"

@@ -100,12 +100,14 @@ def test_a_recorded_callback_is_not_safe_by_luck(tmp_path, words):
     """
     (tmp_path / "job.py").write_text(RECORDED)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [sys.executable, "-m", "planguard", "dryrun", "--witness", "-o", "run", "--"]
     done = subprocess.run(
-        [sys.executable, "-m", "planguard", "dryrun", "-o", "run", "--", *launch, "job.py", *words],
+        [*command, *launch, "job.py", *words],
         cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False,
         env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 3, done.stdout + done.stderr
+    assert "calls seen by both, and no other" in done.stdout  # also in threads of the backend
     if words:
         assert "communicates in a callback of a future" in " ".join(done.stdout.split())
 

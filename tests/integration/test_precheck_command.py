@@ -200,6 +200,41 @@ def test_every_format_is_written_and_the_gate_holds(folder):
     assert again.returncode == 0
 
 
+SNAPSHOT = """\
+import posix, random
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+if rank == 0:
+    with open("plays", "a") as file:
+        found = posix.access("snapshot.pt", 0)  # what no play answers otherwise
+        file.write(f"{found}\\n")
+data = random.random()
+for epoch in range(4):
+    dist.all_reduce(torch.full((4,), data))
+    if rank == 0:
+        torch.save(epoch, "snapshot.pt")
+        with open("log.txt", "a") as file:
+            file.write("epoch\\n")
+"""
+
+
+def test_what_one_play_writes_does_not_decide_the_next(folder):
+    """A snapshot that a play leaves is put back before the next, so that no play finds one; what
+    was written in front of all communication stays.
+    """
+    (folder / "train.py").write_text(SNAPSHOT)
+    (folder / "log.txt").write_text("mine\n")
+    done = planguard(folder, "--format", "json")
+    assert outcome(done) == (0, "SAFE"), done.stdout
+    found = (folder / "plays").read_text().split()
+    assert len(found) > 1
+    assert set(found) == {"False"}
+    assert (folder / "log.txt").read_text().splitlines() == ["mine", *["epoch"] * 4]
+    assert (folder / "snapshot.pt").exists()
+
+
 EXITS = """\
 import sys
 import torch, torch.distributed as dist

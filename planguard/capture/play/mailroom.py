@@ -40,6 +40,7 @@ _GRACE = 5.0
 """Seconds in which a rank that was called back must have left what it waits in."""
 _MOMENT = 1.0
 """Seconds in which ranks that were hung up on end by themselves."""
+_NATIVE = "it is in native code that cannot be left; a larger --timeout (timeout=) waits longer"
 _SLICE = 0.25
 """Seconds that the room listens at a time; silence is counted in these. A machine that stands still
 for a while, or does not run this process, has not been silent all that time: nobody could speak."""
@@ -244,11 +245,8 @@ class Mailroom:
         self._silence = 0.0 if ready else self._silence + min(_SLICE, time.monotonic() - began)
         late = [one for one in live if not one.is_waiting and one.deadline <= time.monotonic()]
         if late and not ready and not self._call_back(late[0]):
-            raise UsageError(
-                f"rank {late[0].rank} did not finish within {self.timeout:g} s",
-                hint="it runs in native code that cannot be left; a larger --timeout (timeout=) "
-                "waits longer",
-            )
+            what = f"rank {late[0].rank} did not finish within {self.timeout:g} s"
+            raise UsageError(what, hint=_NATIVE)
 
     def _call_back(self, late: _Played) -> bool:
         """Ask a rank once to leave whatever it does."""

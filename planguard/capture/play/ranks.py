@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from planguard.capture.play.fake_world import Mesh
+    from planguard.capture.play.journal import Journal
     from planguard.capture.play.logs import RankLog
     from planguard.capture.play.mailbox import Mailbox, Wanted
     from planguard.capture.play.session import Session
@@ -77,6 +78,7 @@ class Play:
         makes_mesh: The body gets a DeviceMesh of ``mesh``.
         is_quiet: Nothing that the job prints is shown.
         odd: Ranks whose own machine and process answer otherwise.
+        journal: What its ranks write is put back before it is played again; None leaves it.
         before: What modules of the job asked when they were imported.
         small: Size up to which any value travels, bytes (``mailbox``).
         computed: What was done, and why, in words; ``logs``: of the ranks that were played.
@@ -97,6 +99,7 @@ class Play:
     makes_mesh: bool = False
     is_quiet: bool = False
     odd: Odd | None = None
+    journal: Journal | None = None
     before: Before | None = None
     small: int = SMALL_BYTES
     computed: str = ""
@@ -122,6 +125,8 @@ class Play:
         """
         refuse_real_group()
         warm_learnt()
+        if self.journal is not None:
+            self.journal.put_back()
         if self.before is None:
             self.before = before_of(job)
 
@@ -376,6 +381,8 @@ class PlayedRank:
             recorder = self.session.recorder
             more = {"most": MOST} if play.compute == "zeros" and play.small > SMALL_BYTES else {}
             stack.enter_context(_COMPUTE[play.compute](recorder=recorder, **more))
+            if play.journal is not None and self._is_fork:
+                play.journal.watch(lambda: bool(recorder.actions))
             watch_hidden(recorder, is_followed=self._is_fork and play.compute != "fake")
             if self._is_fork:
                 self._said = stack.enter_context(listening())

@@ -12,7 +12,7 @@ import multiprocessing.util
 import os
 import sys
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,6 @@ from planguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from planguard.capture.run.held import Followed
 
@@ -315,8 +314,13 @@ def _patch(run: Run) -> None:
             _enter(run, mode)
         return run.recorder.followed
 
-    def entered() -> AbstractContextManager[None]:
-        return nullcontext() if run.recorder is None else run.recorder.in_callback()
+    @contextmanager
+    def entered() -> Iterator[None]:
+        with ExitStack() as stack:
+            if run.recorder is not None:
+                stack.enter_context(run.recorder.in_callback())
+                stack.enter_context(_witnessed(run))  # a thread of the backend has no witness yet
+            yield
 
     watch_hooks(replace, following)
     watch_callbacks(replace, entered)
