@@ -123,6 +123,7 @@ def called_back(
     note: Callable[[str, str, str], None],
     leave: Callable[[], BaseException],
     left: Callable[[str], None],
+    is_busy: Callable[[], bool],
 ) -> Iterator[None]:
     """Leave whatever runs when the process is asked to: its time is over, or the play is.
 
@@ -131,9 +132,13 @@ def called_back(
             remote calls.
         leave: Makes what is raised there.
         left: Called with the line where anything else ran.
+        is_busy: Whether the process is in the middle of what must not be left.
     """
 
     def called(_: int, frame: FrameType | None) -> None:
+        if is_busy() or _is_called_by_c(frame):
+            signal.raise_signal(CALL_BACK)  # again, at the next step of the program
+            return
         inner = frame
         while inner is not None and not inner.f_code.co_filename.endswith(_REMOTE):
             inner = inner.f_back
@@ -155,7 +160,17 @@ def called_back(
         signal.signal(CALL_BACK, signal.SIG_DFL if before is None else before)
 
 
+def _is_called_by_c(frame: FrameType | None) -> bool:
+    """Tell whether native code called what runs, and takes no exception from it."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_BY_C):
+            return True
+        frame = frame.f_back
+    return False
+
+
 CALL_BACK = signal.SIGRTMAX - 3
+_BY_C = "planguard/capture/names/walk_order.py"
 _REMOTE = "torch/distributed/rpc/api.py"
 
 

@@ -614,6 +614,9 @@ def test_where_nobody_communicates_the_line_that_keeps_them_from_it_is_named():
 
 
 def test_where_nothing_is_guarded_nothing_is_told():
-    """A job of one rank's work each says nothing but that there is nothing."""
+    """A job of one rank's work each says nothing but that there is nothing, and how it ended."""
     verdict = decide(lambda: loss().item())
-    assert verdict.reasons == ("nothing to check: the plan has no action (2 ranks, 0 actions)",)
+    assert verdict.reasons == (
+        "nothing to check: the plan has no action (2 ranks, 0 actions)",
+        "the program ended by itself before any communication: on ranks 0 and 1 it came to its end",
+    )

@@ -94,6 +94,7 @@ class Mailbox:
 
     Attributes:
         is_stalled: The room said that nothing comes any more.
+        is_sending: A message is half in its pipe: whoever leaves now leaves the room waiting.
         small: Size up to which any value belongs to the control plane, bytes.
     """
 
@@ -106,6 +107,7 @@ class Mailbox:
         self._reads = threading.Condition()  # one thread reads the pipe, for all that have asked
         self._is_read = False
         self.is_stalled = False
+        self.is_sending = False
         self.small = SMALL_BYTES
         self._left = _MOST_SENT
 
@@ -188,13 +190,11 @@ class Mailbox:
 
     def end(self, log: bytes) -> None:
         """Send the log, the last that is heard of this rank."""
-        with self._sending:
-            self._pipe.send(("log", None, log))
+        self._put(pickle.dumps(("log", None, log)))
 
     def fail(self, reason: str, frames: str) -> None:
         """Say why there is no log."""
-        with self._sending:
-            self._pipe.send(("failed", reason, frames))
+        self._put(pickle.dumps(("failed", reason, frames)))
 
     def close(self) -> None:
         """Hang up."""
@@ -207,11 +207,19 @@ class Mailbox:
 
     def _send(self, what: str, key: Any, data: Any) -> None:
         if not self.is_stalled:
-            with self._sending:
-                message = pickle.dumps((what, key, data))
+            message = pickle.dumps((what, key, data))
+            self._put(message, is_said=True)
+
+    def _put(self, message: bytes, *, is_said: bool = False) -> None:
+        with self._sending:
+            if is_said:
                 self._said.update(b"%d " % len(message))
                 self._said.update(message)
+            self.is_sending = True
+            try:
                 self._pipe.send_bytes(message)  # what ``recv`` reads as the object
+            finally:
+                self.is_sending = False
 
 
 def _others() -> int:

@@ -113,7 +113,7 @@ def session(
         stack.enter_context(current.recorder.threads.watched())
         stack.enter_context(callbacks_aside(current.recorder, current.runs_callbacks_aside))
         stack.enter_context(current.recorder.buckets.watched())
-        stack.enter_context(_elsewhere(current.recorder))
+        stack.enter_context(_elsewhere(current.recorder, lambda: mailbox.is_sending))
         stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
         stack.enter_context(own_answers(current.answers, before))
         if not current.answers.sees_sets:
@@ -185,7 +185,7 @@ def _eagerly() -> Iterator[None]:
 
 
 @contextmanager
-def _elsewhere(recorder: Recorder) -> Iterator[None]:
+def _elsewhere(recorder: Recorder, busy: Callable[[], bool]) -> Iterator[None]:
     """Notice what ranks communicate by other means, until the end of the block."""
     with ExitStack() as stack:
 
@@ -197,7 +197,7 @@ def _elsewhere(recorder: Recorder) -> Iterator[None]:
             setattr(owner, name, value)
 
         watch_elsewhere(put, recorder.note, played=room_store_class())
-        stack.enter_context(called_back(recorder.note, Stalled, recorder.leave))
+        stack.enter_context(called_back(recorder.note, Stalled, recorder.leave, busy))
         yield
     note_libraries(recorder.note)
 
