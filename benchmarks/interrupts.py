@@ -35,6 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 stop = int(sys.argv[1])
 dist.init_process_group("gloo", timeout=timedelta(seconds=600))
 rank = dist.get_rank()
+open("begun", "w").close()
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
 for step in range(stop + 30 if stop >= 0 else 10**6):  # a play goes on behind what disagrees
     if rank == 1 and step == stop:
@@ -106,6 +107,7 @@ def point(
                     time.sleep(0.05)
                 time.sleep(wait / 6 if late else wait)
                 logs = len(list(Path(folder).glob("run/*.pgrun")))
+                has_begun = Path(folder, "begun").exists()
                 process.send_signal(signal.SIGINT if way == "SIGINT" else signal.SIGTERM)
             begin = time.monotonic()
             try:
@@ -114,6 +116,7 @@ def point(
                 process.kill()
             took = time.monotonic() - begin
             if way == "hang":
+                has_begun = True
                 logs = len(list(Path(folder).glob("run/*.pgrun")))
             until = time.monotonic() + SECONDS
             while alive(mark) and time.monotonic() < until:
@@ -127,8 +130,8 @@ def point(
     told = last[-1].split()[1] if last else ""
     if "no rank had written anything" in text and not logs:
         told = "nothing written"
-    if not told and text.rstrip().endswith("interrupted"):
-        told = "interrupted"  # before the job had begun
+    if not told and not has_begun and text.rstrip().endswith("interrupted"):
+        told = "interrupted"  # before any rank had begun
     return {"command": which, "way": way, "at": round(wait, 2) if way != "hang" else stop,
             "logs": logs, "code": process.returncode, "s": round(took, 1), "left": len(left),
             "said": told, "tail": text[-400:] if not told else ""}  # fmt: skip

@@ -8,11 +8,13 @@ ledger that leaves the job undecided names the line, or the library that was loa
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +139,8 @@ def called_back(
 
     def called(_: int, frame: FrameType | None) -> None:
         if is_busy() or _is_called_by_c(frame):
-            signal.raise_signal(CALL_BACK)  # again, at the next step of the program
+            # Raised here, it would be handled here again, before anything goes on.
+            _thread.start_new_thread(_call_again, (os.getpid(),))
             return
         inner = frame
         while inner is not None and not inner.f_code.co_filename.endswith(_REMOTE):
@@ -158,6 +161,12 @@ def called_back(
         yield
     finally:
         signal.signal(CALL_BACK, signal.SIG_DFL if before is None else before)
+
+
+def _call_again(process: int, pause: Callable[[float], None] = time.sleep) -> None:
+    """Ask a rank once more, a little later; no thread of the program's, and none that is noted."""
+    pause(0.01)
+    os.kill(process, CALL_BACK)
 
 
 def _is_called_by_c(frame: FrameType | None) -> bool:

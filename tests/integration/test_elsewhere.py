@@ -22,7 +22,11 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
-from planguard.capture.elsewhere import _LIBRARIES  # noqa: E402 - same
+from planguard.capture.elsewhere import (  # noqa: E402 - same
+    _LIBRARIES,
+    CALL_BACK,
+    called_back,
+)
 
 pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 
@@ -231,6 +235,27 @@ def test_a_rank_that_computes_too_long_is_called_back():
     said = " ".join(verdict.reasons)
     assert "rank 1 did not finish within 4 s: it was at" in said
     assert "test_elsewhere.py:" in said
+
+
+def test_a_rank_that_is_busy_is_called_back_a_little_later():
+    """In the middle of a message nothing is raised, and asking again is no recursion."""
+    busy = iter([True] * 3)
+
+    def work():
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            pass
+
+    left: list[str] = []
+    made = called_back(
+        pytest.fail, lambda: EOFError("left"), left.append, lambda: next(busy, False)
+    )
+    with made:
+        os.kill(os.getpid(), CALL_BACK)
+        with pytest.raises(EOFError, match="left"):
+            work()
+    assert next(busy, None) is None
+    assert "test_elsewhere.py:" in left[0]
 
 
 def test_what_such_a_rank_had_issued_is_told():
