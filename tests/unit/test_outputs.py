@@ -131,6 +131,7 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/testing.py": "writes into a folder that it made",
         "planguard/capture/run/log.py": "a log that grows while the job runs; O_EXCL",
         "planguard/capture/play/processes.py": "os.devnull",
+        "planguard/capture/play/journal.py": "claims of what a play writes, in a folder of its own",
         "planguard/capture/batches/asked.py": "scratch files of a play, in a folder of its own",
         "planguard/capture/batches/kept.py": "scratch files of a play, in a folder of its own",
         "planguard/capture/batches/results.py": "scratch files of a play, in a folder of its own",
