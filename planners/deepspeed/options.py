@@ -57,7 +57,8 @@ class DeepSpeedOptions:
                 raise wrong("deepspeed", name, getattr(self, name), "true or false")
         if self.shape is not None and not all(is_integer(size, 1, _LARGEST) for size in self.shape):
             raise wrong("deepspeed", "shape", self.shape, "a list of sizes")
-        if self.dtype is not None and (self.dtype not in ITEM_BYTES or self.shape is None):
+        is_type = isinstance(self.dtype, str) and self.dtype in ITEM_BYTES
+        if self.dtype is not None and not (is_type and self.shape is not None):
             raise wrong("deepspeed", "dtype", self.dtype, f"beside shape, one of {_TYPES}")
 
 
