@@ -29,8 +29,8 @@ def test_a_child_that_ends_is_waited_for(has_handles, monkeypatch):
         monkeypatch.delattr(os, "pidfd_open")
     assert ended(child(lambda: 3), 60) == 3
     assert ended(child(lambda: time.sleep(0.05) or 0), 60) == 0
-    dying = child(lambda: os.kill(os.getpid(), signal.SIGTERM) or time.sleep(60))
-    assert ended(dying, 60) == -signal.SIGTERM
+    dying = child(lambda: os.kill(os.getpid(), signal.SIGKILL) or time.sleep(60))
+    assert ended(dying, 60) == -signal.SIGKILL
     staying = child(lambda: time.sleep(600))
     assert ended(staying, 0.05) is None
     with pytest.raises(ProcessLookupError):
