@@ -18,7 +18,10 @@ def child(body):
     """Fork a child that runs ``body`` and ends with what it returns."""
     pid = os.fork()
     if pid == 0:
-        os._exit(body())
+        try:
+            os._exit(body())
+        finally:
+            os._exit(70)  # else it would go on with the tests
     return pid
 
 
