@@ -115,6 +115,7 @@ function memoryChart(one, body) {
     context.fillRect(0, head, width, tall - head);
     drawStack(context, width);
     drawReserved(context, width, states);
+    drawScale(context, width);
     drawMarks(context, width, states);
     context.fillStyle = colors.ink;
     context.textAlign = "left";
@@ -158,6 +159,20 @@ function memoryChart(one, body) {
     }
     context.stroke();
     context.setLineDash([]);
+  }
+  // Lines at round sizes: a power of two apart, two to four of them, with their names at the left.
+  function drawScale(context, width) {
+    const apart = 2 ** Math.floor(Math.log2(D.most / 2.5));
+    context.textAlign = "left";
+    for (let value = apart; value < D.most * 0.97; value += apart) {
+      const text = bytes(value), level = Math.round(y(value));
+      context.fillStyle = colors.line;
+      context.fillRect(0, level, width, 1);
+      context.fillStyle = colors.card;
+      context.fillRect(0, level - 7, 6.4 * text.length + 6, 14);
+      context.fillStyle = colors.ink;
+      context.fillText(text, 3, level);
+    }
   }
   // Where memory was out: what was asked for, on top of what was in use. And the chosen moment.
   function drawMarks(context, width, states) {
