@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from audit_dumps import entry, write
+from audit_dumps import START, entry, write
 from test_audit_logs import audit, caught, errors, status
 
 import planguard as pg
@@ -270,3 +272,22 @@ def test_watchdogs_that_spoke_days_apart_are_of_several_runs(tmp_path):
         verdict = audit(tmp_path, [*told, late.replace("E1119", f"E{own}")])
         assert errors(verdict) == ([("PG007", (2,))] if is_sure else []), (others, own)
         assert ("days apart" in said(verdict)) is not is_sure
+
+
+def test_who_works_in_a_group_of_its_own_may_still_come(tmp_path):
+    """Ranks 0 and 1 evaluate while 2 and 3 wait for them; where they stopped long ago it stands."""
+    groups = {"e": [0, 1]}
+    for rank in range(4):
+        rows = [entry(number=0, seq=1)]
+        if rank < 2:
+            rows += [entry(number=n, seq=n, group="e") for n in range(2, 40)]
+        else:
+            rows.append(entry(number=1, seq=2, state="started"))
+        write(tmp_path, rank, rows, groups, world=4)
+    for seconds, strength in ((0.1, "weak"), (600, "medium")):
+        for rank in range(4):
+            at = START + 40_000_000 + int(seconds * 1e9)
+            os.utime(tmp_path / f"rank_{rank}", ns=(at, at))
+        verdict = pg.audit(tmp_path)
+        assert f"evidence: {strength}" in said(verdict), seconds
+        assert bool(verdict.errors) is (strength == "medium")

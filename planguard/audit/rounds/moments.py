@@ -161,6 +161,7 @@ def doubtful(rounds: Rounds, waits: Sequence[Wait]) -> Iterator[tuple[int, str]]
         said = (
             _stateless(rounds, rank, wait)
             or _too_soon(rounds, rank, wait)
+            or _at_work(rounds, rank, wait)
             or _is_inside(rounds, rank, wait)
         )
         if said:
@@ -229,6 +230,21 @@ def _too_soon(rounds: Rounds, rank: int, wait: Wait) -> str:
     return (
         f"the dump of rank {rank} was written {stood / 1e9:,.1f} s after rank {wait.rank} made the "
         f"call in which it waits, which is no longer than between calls before; {ONE_MOMENT}"
+    )
+
+
+def _at_work(rounds: Rounds, rank: int, wait: Wait) -> str:
+    """Return why a rank may still come: it made calls of other groups until its dump was written.
+
+    Some ranks evaluate in a group of their own while the others wait, for as long as it takes.
+    """
+    record, began = rounds.recording.ranks[rank], _created(rounds, wait)
+    last = max(record.track.created, default=0)
+    if last <= began or record.pending or _stood(record, last) is None:
+        return ""
+    return (
+        f"rank {rank} made calls of other groups behind that, and ended them, until its dump was "
+        "written: it was at work, and may still come"
     )
 
 
