@@ -90,8 +90,10 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
         findings = predicted(beside, model) or findings
     raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
     if not findings and not found.is_stuck and not raised and is_of_one_moment:
-        others, proved, why = other_executions(recording, model)
-        findings += others
+        why = [f"{said}: other executions are open" for said in found.rounds.begun_late()]
+        if not why:
+            others, proved, why = other_executions(recording, model)
+            findings += others
         reasons += why
     if beside is not None:
         findings = [told_next(beside, f) if f.subkind == "missing" else f for f in findings]

@@ -291,3 +291,56 @@ def test_who_works_in_a_group_of_its_own_may_still_come(tmp_path):
         verdict = pg.audit(tmp_path)
         assert f"evidence: {strength}" in said(verdict), seconds
         assert bool(verdict.errors) is (strength == "medium")
+
+
+def lives(tmp_path, last, *, anew=(0, 1, 2)):
+    """Dumps of ranks that destroyed their default group and made it again: numbers begin anew."""
+    for rank in range(3):
+        rows = [entry(number=n, seq=n + 1) for n in range(6)]
+        if rank in anew:
+            rows += [entry(number=6 + n, seq=n + 1) for n in range(3)]
+            rows += [entry(number=9, seq=4, state=last)] if last else []
+        write(tmp_path, rank, rows, world=3)
+    return pg.audit(tmp_path)
+
+
+def test_numbers_that_begin_anew_hide_no_call_that_stands(tmp_path):
+    """The fourth call of the second life is not the fourth of the first, which ended long ago."""
+    assert "PG502" in {one.code for one in lives(tmp_path, "started").findings}
+    assert lives(tmp_path, "completed").safe
+    rows = [entry(number=n, seq=n + 1) for n in range(6)]
+    rows += [entry(number=6 + n, seq=n + 1) for n in range(3)]
+    lives(tmp_path, "started")
+    write(tmp_path, 1, rows, world=3)
+    assert [one.ranks for one in pg.audit(tmp_path).errors] == [(1,)]
+
+
+def test_numbers_that_begin_anew_on_some_ranks_only_prove_nothing(tmp_path):
+    """What of the others is of which life is not known."""
+    verdict = lives(tmp_path, "started", anew=(0, 1))
+    assert verdict.unknown
+    assert not verdict.errors
+    assert "began anew on ranks 0 and 1 only" in said(verdict)
+
+
+def test_a_send_that_met_its_receive_and_did_not_end_is_no_safe_run(tmp_path):
+    """Nobody is missing, as in a collective to which all came."""
+    for rank, op in ((0, "send 0->1"), (1, "recv 1<-0")):
+        rows = [entry(op, number=n, seq=n + 1) for n in range(3)]
+        write(tmp_path, rank, [*rows, entry(op, number=3, seq=4, state="started")])
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert "PG502" in {one.code for one in verdict.findings}
+    assert "met its receive on rank 1, and neither completed" in said(verdict)
+
+
+def test_a_recorder_that_was_switched_on_late_lacks_no_calls(tmp_path):
+    """Its first number says what it does not hold; all that is there ended."""
+    for rank in range(3):
+        first = 30 if rank == 2 else 0
+        rows = [entry(number=n - first, seq=n + 1) for n in range(first, 40)]
+        write(tmp_path, rank, rows, world=3)
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert not verdict.errors
+    assert "begin at other rounds (#1 on rank 0, #31 on rank 2)" in said(verdict)

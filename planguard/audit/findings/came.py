@@ -10,7 +10,7 @@ from planguard.audit.readers.part import CONCLUDED, PARTIAL, TIMED_OUT
 from planguard.audit.rounds.moments import in_flight, lasted
 from planguard.plan.vocabulary import ROOTED
 from planguard.recording import Progress
-from planguard.words import name_ranks, rank_set
+from planguard.words import clean, name_ranks, rank_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,6 +67,28 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             f"{who} reached {what}, and it did not complete{where}",
             places,
             notes=(f"cause: {start}{cause}", *_since(scene, places)),
+        )
+
+
+def met(scene: Scene) -> Iterator[Finding]:
+    """Yield the findings of sends that met their receives and ended on neither side."""
+    for send, recv in scene.graph.met[:MAX_SHOWN]:
+        places = [send, recv]
+        what = clean(scene.recording.location(*send).text)
+        who = f"rank {recv[0]}"
+        moved = in_flight(scene.rounds, places)
+        if moved is not None:
+            scene.open.append(MOVES.format(who, what, moved))
+            continue
+        cause = "a link, device or kernel fault, or the dump caught it in flight"
+        said = f"{what} of rank {send[0]} met its receive on {who}, and neither completed"
+        scene.open.append(f"{said}: {cause}")
+        yield finding(
+            scene,
+            "PG502",
+            said,
+            places,
+            notes=(f"cause: nobody is missing: {cause}", *_since(scene, places)),
         )
 
 

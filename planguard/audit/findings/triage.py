@@ -13,7 +13,7 @@ from planguard.audit.rounds.moments import doubtful, told
 from planguard.audit.rounds.rounds import Rounds
 from planguard.audit.rounds.waits import Graph, wait_graph
 from planguard.recording import Gap
-from planguard.words import name_ranks
+from planguard.words import name_ranks, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,9 @@ def triage(recording: Recording) -> Triage:
     scene.open += told(graph.earlier.values())
     waits = [wait for own in graph.waits.values() for wait in own]
     doubts = [Gap(MOMENT, said, "PG904", (rank,)) for rank, said in doubtful(rounds, waits)]
+    for group, anew in rounds.made_anew():
+        said = f"the numbers of group {shown(group)} began anew on {name_ranks(anew)} only"
+        doubts.append(Gap(MOMENT, f"{said}: they may be of another group", "PG904", tuple(anew)))
     if rounds.failed:
         ranks = tuple(sorted({rank for rank, _ in rounds.failed}))
         doubts.append(Gap(MOMENT, RETIRED.format(name_ranks(ranks)), "PG904", ranks))
@@ -199,5 +202,7 @@ class Scene:
             yield from came.arrived(self)
         elif self.channels.blind:
             yield say.blind(self)
+        elif self.graph.met:
+            yield from came.met(self)
         elif not complaints:
             yield from standing.roll_call(self)

@@ -65,11 +65,15 @@ class Channels:
 
     def pairs(self) -> Iterator[tuple[Key, int, int]]:
         """Yield every channel's matched send and receive, by position; nothing of cut records."""
-        for (group, src, dst), channel in self.channels.items():
-            if self._is_cut(src) or self._is_cut(dst):
-                continue
-            for send, recv in zip(channel.sends, channel.recvs, strict=False):
-                yield (group, src, dst), send, recv
+        for key in self.channels:
+            yield from self._pairs_of(key)
+
+    def _pairs_of(self, key: Key) -> Iterator[tuple[Key, int, int]]:
+        channel = self.channels[key]
+        if self._is_cut(key[1]) or self._is_cut(key[2]):
+            return
+        for send, recv in zip(channel.sends, channel.recvs, strict=False):
+            yield key, send, recv
 
     def _is_cut(self, rank: int) -> bool:
         record = self.recording.ranks.get(rank)
@@ -97,6 +101,18 @@ class Channels:
                         yield Wait(rank, action, group, 0, other, why)
                     elif self._is_queued(rank, action, other, partner):
                         yield Wait(rank, action, group, 0, other, "queue", partner)
+
+    def met(self) -> Iterator[tuple[Key, int, int]]:
+        """Yield the first send of a channel that met its receive and ended on neither side."""
+        for key in self.channels:
+            for _, send, recv in self._pairs_of(key):
+                states = (self._state(key[1], send), self._state(key[2], recv))
+                if states == (Progress.STARTED, Progress.STARTED):
+                    yield key, send, recv
+                    break
+
+    def _state(self, rank: int, action: int) -> Progress:
+        return Progress(self.recording.ranks[rank].track.progress[action])
 
     def _left(self, rank: int, actions: list[int], partners: int) -> list[tuple[int, int]]:
         """Return place and action of what did not complete."""

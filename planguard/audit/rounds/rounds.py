@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.readers.part import PARTIAL, UNSAID
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import UNNAMED, Call, Progress
+from planguard.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +79,7 @@ class Rounds:
         signs: Signatures by number.
         unsaid: Ranks whose calls do not say their groups.
         failed: Ranks and groups whose last call may have ended with an error.
+        anew: How often a rank's numbers of a group began anew: only the last of them are kept.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -95,6 +97,7 @@ class Rounds:
         self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
         self.unsaid = unsaid(recording)
         self.failed: list[tuple[int, str]] = []
+        self.anew: dict[tuple[str, int], int] = {}
         for rank, record in recording.ranks.items():
             self._add(rank, record.track)
         self._mark_failed()
@@ -107,7 +110,11 @@ class Rounds:
             line = self._line(rank, track, actions)
             if line is None:
                 line = Line(rank, track.position[actions[0]] or 1)
+                can_be_anew = self.recording.ranks[rank].kind == "flight-recorder"
                 for action, place in zip(actions, places, strict=True):
+                    if can_be_anew and 0 < track.position[action] < line.end:
+                        line = Line(rank, track.position[action])
+                        self.anew[group, rank] = self.anew.get((group, rank), 0) + 1
                     self._append(line, track, action, signs[place], sites[place])
             else:
                 key = id(places), numbers
@@ -283,6 +290,25 @@ class Rounds:
                         found[rank].append((group, position))
                         break
         return dict(found)
+
+    def begun_late(self) -> Iterator[str]:
+        """Yield a sentence for each group of which recordings begin at other rounds, or anew.
+
+        A recorder that was switched on later holds no earlier calls, and says nothing of that.
+        """
+        for group, lines in self.lines.items():
+            firsts = {line.first: rank for rank, line in reversed(lines.items())}
+            starts = {self.anew.get((group, rank), 0): rank for rank in lines}
+            if len(starts) == 1 and len(firsts) > 1:
+                told = ", ".join(f"#{at} on rank {firsts[at]}" for at in sorted(firsts)[:3])
+                yield f"the recordings of group {shown(group)} begin at other rounds ({told})"
+
+    def made_anew(self) -> Iterator[tuple[str, list[int]]]:
+        """Yield groups whose numbers began anew more often on some ranks than on others."""
+        for group, lines in self.lines.items():
+            counts = {rank: self.anew.get((group, rank), 0) for rank in lines}
+            if len(set(counts.values())) > 1:
+                yield group, [rank for rank, count in counts.items() if count]
 
     def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:
         """Return the members that never called a round, and those of which that is not known.

@@ -54,6 +54,7 @@ class Graph:
     Attributes:
         waits: Waits by the rank that waits.
         standing: The actions that every rank was left in, oldest first.
+        met: Sends and their receives, rank and action of each, that met and ended on neither side.
         unknown: Waits for ranks without a record.
         arrived: Group and position of collectives that every member has reached and none left.
         guessed: Groups whose members were not recorded, with the ranks one of which must belong to
@@ -64,6 +65,7 @@ class Graph:
 
     waits: dict[int, list[Wait]] = field(default_factory=lambda: defaultdict(list))
     standing: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    met: list[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=list)
     unknown: list[Wait] = field(default_factory=list)
     arrived: list[tuple[str, int]] = field(default_factory=list)
     guessed: dict[str, list[int]] = field(default_factory=dict)
@@ -137,6 +139,10 @@ def wait_graph(rounds: Rounds, channels: Channels) -> Graph:
             graph.unknown.append(wait)
     for rank in channels.blind:
         graph.standing[rank].append(channels.blind[rank])
+    for (_, source, target), send, recv in channels.met():
+        graph.met.append(((source, send), (target, recv)))
+        graph.standing[source].append(send)
+        graph.standing[target].append(recv)
     _guess(graph, rounds)
     _pass(graph, rounds, channels)
     for actions in graph.standing.values():
