@@ -293,13 +293,13 @@ def test_who_works_in_a_group_of_its_own_may_still_come(tmp_path):
         assert bool(verdict.errors) is (strength == "medium")
 
 
-def lives(tmp_path, last, *, anew=(0, 1, 2)):
+def lives(tmp_path, last, *, anew=(0, 1, 2), done=3):
     """Dumps of ranks that destroyed their default group and made it again: numbers begin anew."""
     for rank in range(3):
         rows = [entry(number=n, seq=n + 1) for n in range(6)]
         if rank in anew:
-            rows += [entry(number=6 + n, seq=n + 1) for n in range(3)]
-            rows += [entry(number=9, seq=4, state=last)] if last else []
+            rows += [entry(number=6 + n, seq=n + 1) for n in range(done)]
+            rows.append(entry(number=9, seq=done + 1, state=last))
         write(tmp_path, rank, rows, world=3)
     return pg.audit(tmp_path)
 
@@ -315,11 +315,12 @@ def test_numbers_that_begin_anew_hide_no_call_that_stands(tmp_path):
     assert [one.ranks for one in pg.audit(tmp_path).errors] == [(1,)]
 
 
-def test_numbers_that_begin_anew_on_some_ranks_only_prove_nothing(tmp_path):
-    """What of the others is of which life is not known."""
-    verdict = lives(tmp_path, "started", anew=(0, 1))
+def test_who_does_not_begin_anew_with_the_others_may_be_behind(tmp_path):
+    """Rank 2 is in the first life: none of its calls is compared with the second of the others."""
+    verdict = lives(tmp_path, "started", anew=(0, 1), done=0)
     assert verdict.unknown
     assert not verdict.errors
+    assert ("PG007", (2,)) in [(one.code, one.ranks) for one in verdict.findings]
     assert "began anew on ranks 0 and 1 only" in said(verdict)
 
 
@@ -332,6 +333,17 @@ def test_a_send_that_met_its_receive_and_did_not_end_is_no_safe_run(tmp_path):
     assert verdict.unknown
     assert "PG502" in {one.code for one in verdict.findings}
     assert "met its receive on rank 1, and neither completed" in said(verdict)
+    for rank in (2, 3):
+        write(tmp_path, rank, [entry(number=0, seq=1, state="started")], world=4)
+    for rank, op in ((0, "send 0->1"), (1, "recv 1<-0")):
+        rows = [
+            entry(op, number=0, seq=1, state="started"),
+            entry(number=1, seq=1, state="scheduled"),
+        ]
+        write(tmp_path, rank, rows, world=4)
+    verdict = pg.audit(tmp_path)
+    assert not verdict.errors
+    assert "met its receive" in said(verdict)
 
 
 def test_a_recorder_that_was_switched_on_late_lacks_no_calls(tmp_path):
@@ -344,3 +356,14 @@ def test_a_recorder_that_was_switched_on_late_lacks_no_calls(tmp_path):
     assert verdict.unknown
     assert not verdict.errors
     assert "begin at other rounds (#1 on rank 0, #31 on rank 2)" in said(verdict)
+
+
+def test_members_that_were_concluded_may_not_be_all(tmp_path):
+    """A dump without members of its groups: one that was not seen in it may be missing."""
+    for rank in range(3):
+        rows = [entry(number=0, seq=1)]
+        rows += [entry(number=1, seq=1, group="tp", state="started")] if rank < 2 else []
+        write(tmp_path, rank, rows, world=3)
+    text = said(pg.audit(tmp_path))
+    assert "every member" not in text
+    assert "no member is missing" not in text

@@ -47,6 +47,9 @@ def arrived(scene: Scene) -> Iterator[Finding]:
             "a link, device or kernel fault, or the dump caught it in flight",
         )
         start = "no member is missing: "
+        if known is not None and known.is_inferred:
+            who, start = "every rank that was seen in it", ""
+            cause = f"a member that was not seen in it (they were not recorded), or {cause}"
         if group == "world" and may_be_more(scene, here):
             who, start = "every rank that printed something", ""
             cause = (

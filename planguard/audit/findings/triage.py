@@ -65,9 +65,10 @@ def triage(recording: Recording) -> Triage:
     scene.open += told(graph.earlier.values())
     waits = [wait for own in graph.waits.values() for wait in own]
     doubts = [Gap(MOMENT, said, "PG904", (rank,)) for rank, said in doubtful(rounds, waits)]
-    for group, anew in rounds.made_anew():
-        said = f"the numbers of group {shown(group)} began anew on {name_ranks(anew)} only"
-        doubts.append(Gap(MOMENT, f"{said}: they may be of another group", "PG904", tuple(anew)))
+    for group, last in rounds.behind.items():
+        said = f"the numbers of group {shown(group)} began anew on {name_ranks(last)} only"
+        more = "whether the others did not come so far, or their recorders did not, is not known"
+        doubts.append(Gap(MOMENT, f"{said}: {more}", "PG904", tuple(last)))
     if rounds.failed:
         ranks = tuple(sorted({rank for rank, _ in rounds.failed}))
         doubts.append(Gap(MOMENT, RETIRED.format(name_ranks(ranks)), "PG904", ranks))
@@ -150,7 +151,7 @@ class Scene:
             yield from self._unexplained()
 
     def _halted(self) -> set[int]:
-        """Return the ranks that stand in a round that every member has reached and none left.
+        """Return the ranks that stand in a round, or message, that all have reached and none left.
 
         Of a group whose members are all known: else one of them may be who has not come. And only
         where it is the first open call of each: another one in front of it may hold it up, and then
@@ -167,6 +168,9 @@ class Scene:
             )
             if is_known and is_first and not came.may_be_more(self, here):
                 found |= set(here)
+        for pair in self.graph.met:
+            if all(min(self.graph.standing[rank]) == action for rank, action in pair):
+                found |= {rank for rank, _ in pair}
         return found
 
     def _is_held(self, rank: int, explained: set[str]) -> bool:

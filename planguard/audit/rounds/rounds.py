@@ -80,6 +80,8 @@ class Rounds:
         unsaid: Ranks whose calls do not say their groups.
         failed: Ranks and groups whose last call may have ended with an error.
         anew: How often a rank's numbers of a group began anew: only the last of them are kept.
+        behind: Groups of which some ranks have not begun anew as often as others, and the others:
+            what those ranks called before is none of the last rounds.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -100,6 +102,7 @@ class Rounds:
         self.anew: dict[tuple[str, int], int] = {}
         for rank, record in recording.ranks.items():
             self._add(rank, record.track)
+        self.behind = self._put_behind()
         self._mark_failed()
 
     def _add(self, rank: int, track: Track) -> None:
@@ -303,12 +306,17 @@ class Rounds:
                 told = ", ".join(f"#{at} on rank {firsts[at]}" for at in sorted(firsts)[:3])
                 yield f"the recordings of group {shown(group)} begin at other rounds ({told})"
 
-    def made_anew(self) -> Iterator[tuple[str, list[int]]]:
-        """Yield groups whose numbers began anew more often on some ranks than on others."""
-        for group, lines in self.lines.items():
+    def _put_behind(self) -> dict[str, list[int]]:
+        """Take out the lines of ranks whose numbers of a group began anew less often than most."""
+        found = {}
+        for group in dict.fromkeys(group for group, _ in self.anew):
+            lines = self.lines[group]
             counts = {rank: self.anew.get((group, rank), 0) for rank in lines}
-            if len(set(counts.values())) > 1:
-                yield group, [rank for rank, count in counts.items() if count]
+            last = [rank for rank, count in counts.items() if count == max(counts.values())]
+            if len(last) < len(lines):
+                found[group] = last
+                lines.update({rank: Line(rank) for rank in lines if rank not in last})
+        return found
 
     def absent(self, group: str, position: int) -> tuple[list[int], list[int]]:
         """Return the members that never called a round, and those of which that is not known.
