@@ -115,7 +115,9 @@ class Rounds:
                 line = Line(rank, track.position[actions[0]] or 1)
                 can_be_anew = self.recording.ranks[rank].kind == "flight-recorder"
                 for action, place in zip(actions, places, strict=True):
-                    if can_be_anew and 0 < track.position[action] < line.end:
+                    # A ring keeps what is last, so that of two lives the second is there whole. Calls
+                    # of two threads may have been written in the other order, a few numbers apart.
+                    if can_be_anew and track.position[action] == 1 and line.end > 1:
                         line = Line(rank, track.position[action])
                         self.anew[group, rank] = self.anew.get((group, rank), 0) + 1
                     self._append(line, track, action, signs[place], sites[place])
