@@ -115,8 +115,8 @@ class Rounds:
                 line = Line(rank, track.position[actions[0]] or 1)
                 can_be_anew = self.recording.ranks[rank].kind == "flight-recorder"
                 for action, place in zip(actions, places, strict=True):
-                    # A ring keeps what is last, so that of two lives the second is there whole. Calls
-                    # of two threads may have been written in the other order, a few numbers apart.
+                    # A ring keeps what is last, so that of two lives the second is whole. Calls of
+                    # two threads may have been written in the other order, a few numbers apart.
                     if can_be_anew and track.position[action] == 1 and line.end > 1:
                         line = Line(rank, track.position[action])
                         self.anew[group, rank] = self.anew.get((group, rank), 0) + 1
