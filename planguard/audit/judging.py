@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -187,6 +188,9 @@ def _verdict(
     )
 
 
+_IS_FAULT = re.compile(r"PG0|PG2|PG50[12]$")
+
+
 def _outcome(
     found: Triage, findings: list[Finding], reasons: list[str], recording: Recording
 ) -> Outcome:
@@ -206,7 +210,8 @@ def _outcome(
         return Outcome.POTENTIAL_DEADLOCK
     if wrong:
         return Outcome.MISMATCH
-    if recording.gaps or reasons or found.is_stuck or errors:
+    is_suspected = any(f.certainty == "heuristic" and _IS_FAULT.match(f.code) for f in findings)
+    if recording.gaps or reasons or found.is_stuck or errors or is_suspected:
         return Outcome.UNKNOWN
     return Outcome.SAFE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -332,7 +333,7 @@ def test_a_send_that_met_its_receive_and_did_not_end_is_no_safe_run(tmp_path):
     verdict = pg.audit(tmp_path)
     assert verdict.unknown
     assert "PG502" in {one.code for one in verdict.findings}
-    assert "met its receive on rank 1, and neither completed" in said(verdict)
+    assert "met its receive on rank 1, and did not complete" in said(verdict)
     for rank in (2, 3):
         write(tmp_path, rank, [entry(number=0, seq=1, state="started")], world=4)
     for rank, op in ((0, "send 0->1"), (1, "recv 1<-0")):
@@ -367,3 +368,42 @@ def test_members_that_were_concluded_may_not_be_all(tmp_path):
     text = said(pg.audit(tmp_path))
     assert "every member" not in text
     assert "no member is missing" not in text
+
+
+def described(rank, calls):
+    """A Kineto trace of NCCL: calls as name, elements in and out, and what else is said of them."""
+    world = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
+    about = {"backend": "nccl", "rank": rank, "world_size": 2, "pg_config": [world]}
+    events = [
+        {
+            "ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 10.0 + number, "dur": 1.0,
+            "args": {
+                "Collective name": name, "In msg nelems": into, "Out msg nelems": out,
+                "Group size": 2, "dtype": "Float", "Process Group Name": "0",
+                "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1]",
+                "Rank": rank, **more,
+            },
+        }
+        for number, (name, into, out, more) in enumerate(calls)
+    ]  # fmt: skip
+    return json.dumps({"schemaVersion": 1, "distributedInfo": about, "traceEvents": events})
+
+
+def test_uneven_all_to_alls_in_traces_disagree_in_nothing(tmp_path):
+    """NCCL's ``all_to_allv`` with its parts, which fit pair by pair."""
+    for rank, (into, out) in enumerate([([10, 15], [10, 13]), ([13, 11], [15, 11])]):
+        parts = {"In split size": str(into), "Out split size": str(out)}
+        row = ("all_to_allv", sum(into), sum(out), parts)
+        (tmp_path / f"rank{rank}.json").write_text(described(rank, [row, row]))
+    assert not pg.audit(tmp_path).findings
+
+
+def test_traces_that_begin_at_other_calls_prove_nothing(tmp_path):
+    """A window of a profiler says neither numbers nor where it begins; nor are they SAFE."""
+    rows = [("allreduce", 4, 4, {}), ("allreduce", 8, 8, {})] * 4
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_text(described(rank, rows[rank : rank + 6]))
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert not verdict.errors
+    assert "evidence: weak; traces do not say at which call of the job they begin" in said(verdict)

@@ -74,7 +74,7 @@ def arrived(scene: Scene) -> Iterator[Finding]:
 
 
 def met(scene: Scene) -> Iterator[Finding]:
-    """Yield the findings of sends that met their receives and ended on neither side."""
+    """Yield the findings of sends that met their receives and did not end on both sides."""
     for send, recv in scene.graph.met[:MAX_SHOWN]:
         places = [send, recv]
         what = clean(scene.recording.location(*send).text)
@@ -84,7 +84,7 @@ def met(scene: Scene) -> Iterator[Finding]:
             scene.open.append(MOVES.format(who, what, moved))
             continue
         cause = "a link, device or kernel fault, or the dump caught it in flight"
-        said = f"{what} of rank {send[0]} met its receive on {who}, and neither completed"
+        said = f"{what} of rank {send[0]} met its receive on {who}, and did not complete"
         scene.open.append(f"{said}: {cause}")
         yield finding(
             scene,

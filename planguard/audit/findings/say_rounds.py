@@ -14,6 +14,7 @@ from planguard.audit.findings.wording import (
     stack_note,
     waiting_words,
 )
+from planguard.audit.rounds.moments import TRACES
 from planguard.recording import Progress
 from planguard.words import listed, name_ranks, plural
 
@@ -39,6 +40,11 @@ FIELD_WORDS = {
     "PG204": "reduce operations differ",
     "PG205": "roots differ",
 }
+
+WINDOWS = (
+    "traces do not say at which call of the job they begin, and these differ from their first "
+    "round on: their windows may begin at other calls"
+)
 
 
 def disagreement(
@@ -76,6 +82,10 @@ def disagreement(
         notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
     else:
         notes.append(f"evidence: {len(one.rest)} of {len(one.odd) + len(one.rest)} members agree")
+    kinds = {scene.recording.ranks[rank].kind for rank in (*one.odd, *one.rest)}
+    if kinds <= set(TRACES) and one.position == min(line.first for line in lines.values()):
+        notes.append(f"evidence: weak; {WINDOWS}")
+        scene.open.append(WINDOWS)
     if also:
         rounds = [f"round {d.position} of group {group_words(scene, d.group)}" for d in also]
         more = f" and {len(rounds) - 3} more" if len(rounds) > 3 else ""

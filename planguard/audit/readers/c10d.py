@@ -72,7 +72,16 @@ class Dispatches:
         count, dtype = _size(op, one)
         if op == "barrier":
             count = dtype = None
-        call = Call(op, group, peer=peer, tag=max(tag, 0), root=root, count=count, dtype=dtype)
+        call = Call(
+            op,
+            group,
+            peer=peer,
+            tag=max(tag, 0),
+            root=root,
+            count=count,
+            dtype=dtype,
+            shape=_shape(op, (count, None)),
+        )
         # Sends and receives carry no such argument: the host waits for the handle, or does not.
         self.append(call, one, is_async=None if op in MESSAGES else is_async)
 
@@ -100,6 +109,7 @@ class Dispatches:
             peer=self.member(group, peer if type(peer) is int else None),
             count=count if type(count) is int and count >= 0 and op != "barrier" else None,
             dtype=element_type(dtype),
+            shape=_shape(op, counts),
         )
         self.append(call, one)
 
@@ -157,6 +167,11 @@ def _number(values: list[Any], place: int) -> int | None:
     if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 10:
         value = int(value)
     return value if type(value) is int and abs(value) < 1 << 31 else None
+
+
+def _shape(op: str, counts: tuple[Any, Any]) -> tuple[Any, Any] | None:
+    """Return what goes in and comes out of a call whose parts may be uneven, None of others."""
+    return counts if op.startswith("all_to_all") else None
 
 
 def _size(op: str, one: Dispatch) -> tuple[int | None, str | None]:

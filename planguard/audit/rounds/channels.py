@@ -103,11 +103,11 @@ class Channels:
                         yield Wait(rank, action, group, 0, other, "queue", partner)
 
     def met(self) -> Iterator[tuple[Key, int, int]]:
-        """Yield the first send of a channel that met its receive and ended on neither side."""
+        """Yield the first send of a channel that met its receive and did not end on both sides."""
         for key in self.channels:
             for _, send, recv in self._pairs_of(key):
-                states = (self._state(key[1], send), self._state(key[2], recv))
-                if states == (Progress.STARTED, Progress.STARTED):
+                states = {self._state(key[1], send), self._state(key[2], recv)}
+                if Progress.STARTED in states <= {Progress.STARTED, Progress.COMPLETED}:
                     yield key, send, recv
                     break
 

@@ -54,7 +54,7 @@ class Graph:
     Attributes:
         waits: Waits by the rank that waits.
         standing: The actions that every rank was left in, oldest first.
-        met: Sends and their receives, rank and action of each, that met and ended on neither side.
+        met: Sends and their receives, rank and action of each, that met and did not both end.
         unknown: Waits for ranks without a record.
         arrived: Group and position of collectives that every member has reached and none left.
         guessed: Groups whose members were not recorded, with the ranks one of which must belong to
