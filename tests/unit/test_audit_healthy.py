@@ -376,7 +376,8 @@ def described(rank, calls):
     about = {"backend": "nccl", "rank": rank, "world_size": 2, "pg_config": [world]}
     events = [
         {
-            "ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 10.0 + number, "dur": 1.0,
+            "ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 10.0 + number,
+            "dur": 1.0,
             "args": {
                 "Collective name": name, "In msg nelems": into, "Out msg nelems": out,
                 "Group size": 2, "dtype": "Float", "Process Group Name": "0",
