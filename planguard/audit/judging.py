@@ -92,6 +92,7 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
     if not findings and not found.is_stuck and not raised and is_of_one_moment:
         why = [f"{said}: other executions are open" for said in found.rounds.begun_late()]
+        why += assembled.troubles
         if not why:
             others, proved, why = other_executions(recording, model)
             findings += others

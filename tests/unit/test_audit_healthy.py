@@ -408,3 +408,33 @@ def test_traces_that_begin_at_other_calls_prove_nothing(tmp_path):
     assert verdict.unknown
     assert not verdict.errors
     assert "evidence: weak; traces do not say at which call of the job they begin" in said(verdict)
+
+
+def test_what_other_files_tell_of_trouble_is_never_safe(tmp_path):
+    """Dumps in which all ended lie beside a report of RAS, or last words of a rank."""
+    for rank in range(4):
+        write(tmp_path, rank, [entry(number=n, seq=n + 1) for n in range(3)], world=4)
+    assert pg.audit(tmp_path).safe
+    stuck = (
+        "[rank1]:[F1119 10:04:11.014 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) "
+        "Rank 1] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+        "watchdog got stuck for 480 seconds"
+    )
+    told = ras(
+        "MISMATCH",
+        "#0-0 (27a079b828ff1a75) MISMATCH",
+        "  Communicator ranks have different AllReduce operation counts",
+        "  3 ranks have launched up to operation 55",
+        "  1 rank has launched up to operation 54",
+        "  Rank 1 has launched up to operation 54 -- GPU 1 managed by process 7 on node n",
+    )
+    four = [line.replace("        8        8", "        4        4") for line in told]
+    four = [
+        line.replace("8         8         8   RUN", "4         4         4   RUN") for line in two
+    ]
+    late = [caught(1, 4), status(1, 4, 4, 3)]
+    for lines, words in (
+        ([stuck], "made no progress"), (four, "reports ranks that differ"), (late, "did not end"),
+    ):  # fmt: skip
+        verdict = audit(tmp_path, lines, name="rank1.log")
+        assert not verdict.safe, words

@@ -25,10 +25,10 @@ from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
-from planguard.words import plural
+from planguard.words import clean, name_ranks, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planguard.plan.plan import Plan
 
@@ -45,6 +45,8 @@ class Assembled:
         arguments: Arguments of the call that a rank's stack stands in.
         versions: Recorder and library versions by rank.
         remarks: What is worth telling and limits nothing.
+        troubles: What files say that no job says that is well, beside better evidence of their
+            ranks.
         start: Which start of the job was audited, where a later one says nothing of its calls.
     """
 
@@ -53,6 +55,7 @@ class Assembled:
     arguments: dict[int, dict[str, int]] = field(default_factory=dict)
     versions: dict[int, tuple[str | None, str | None]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
     start: str = ""
 
 
@@ -135,7 +138,28 @@ def assemble(
     # A start that came to its end left no dump of a hang: what is there is of an earlier one.
     earlier = [*chosen.values(), *(part for part in parts if part.is_over)]
     start = next((part.start for part in earlier if part.start), "")
-    return Assembled(recording, chosen, arguments, versions, remarks, start)
+    troubles = list(dict.fromkeys(_troubles(parts, chosen)))
+    return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
+
+
+def _troubles(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterator[str]:
+    """Yield what parts tell of trouble that what was chosen of their ranks may not show."""
+    for part in parts:
+        if part.is_over or part.start:
+            continue
+        if part.trouble:
+            yield part.trouble
+        if part.rank is None or chosen.get(part.rank) is part:
+            continue
+        if part.kind == "ras" and len(part.track):
+            yield f"{clean(part.file)} reports ranks that differ, which their dumps do not show"
+        elif part.kind == "stderr" and {Progress.ISSUED, Progress.STARTED} & set(
+            part.track.progress
+        ):
+            yield (
+                f"{clean(part.file)} tells of a call of {name_ranks([part.rank])} that did not "
+                "end, which its dump does not show"
+            )
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:

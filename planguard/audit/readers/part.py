@@ -127,6 +127,7 @@ class Part:
         start: Which start of the job it is of, where later ones say nothing of their calls.
         is_over: A later start of the job came to its end, by the word of its launcher.
         remarks: What is worth telling and limits nothing.
+        trouble: What it says that no job says that is well, of nobody's call; "" if nothing.
         written_ns: When its file was written, by its file system.
         day: Month and day of the last words of a watchdog, as ``1119``; "" where they have none.
     """
@@ -161,6 +162,7 @@ class Part:
     start: str = ""
     is_over: bool = False
     remarks: list[str] = field(default_factory=list)
+    trouble: str = ""
     written_ns: int | None = None
     day: str = ""
 

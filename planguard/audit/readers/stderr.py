@@ -260,11 +260,12 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     if voice.enforced is not None:
         part.backend, part.oversized = "gloo", voice.enforced
     if words.is_stuck:
-        part.remarks.append(
+        part.trouble = (
             f"the watchdog of {'a rank' if part.rank is None else name_ranks([part.rank])} made no "
             "progress itself, which says nothing of collectives: a thread that holds the GIL, a "
             "device call or a file system; py-spy dump --native shows which"
         )
+        part.remarks.append(part.trouble)
     return part
 
 
