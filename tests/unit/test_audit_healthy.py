@@ -417,8 +417,8 @@ def test_what_other_files_tell_of_trouble_is_never_safe(tmp_path):
     assert pg.audit(tmp_path).safe
     stuck = (
         "[rank1]:[F1119 10:04:11.014 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) "
-        "Rank 1] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
-        "watchdog got stuck for 480 seconds"
+        "Rank 1] Terminating the process after attempting to dump debug info, due to "
+        "ProcessGroupNCCL watchdog got stuck for 480 seconds"
     )
     told = ras(
         "MISMATCH",
@@ -430,7 +430,7 @@ def test_what_other_files_tell_of_trouble_is_never_safe(tmp_path):
     )
     four = [line.replace("        8        8", "        4        4") for line in told]
     four = [
-        line.replace("8         8         8   RUN", "4         4         4   RUN") for line in two
+        line.replace("8         8         8   RUN", "4         4         4   RUN") for line in four
     ]
     late = [caught(1, 4), status(1, 4, 4, 3)]
     for lines, words in (
