@@ -438,3 +438,21 @@ def test_what_other_files_tell_of_trouble_is_never_safe(tmp_path):
     ):  # fmt: skip
         verdict = audit(tmp_path, lines, name="rank1.log")
         assert not verdict.safe, words
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["[rank0]:[E1119 10:04:12.001 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) "
+         "Rank 0] Received a dump signal due to a collective timeout from  rank 1 and we will try."],
+        ["RuntimeError: something that nobody knows", "Aborted (core dumped)"],
+        ["terminate called after throwing an instance of 'gloo::EnforceNotMet'",
+         "  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 512 vs 496"],
+    ],
+)  # fmt: skip
+def test_words_of_trouble_of_nobody_are_never_safe(lines, tmp_path):
+    """Beside dumps in which all ended; words of a run that is well leave it SAFE."""
+    for rank in range(2):
+        write(tmp_path, rank, [entry(number=n, seq=n + 1) for n in range(3)])
+    assert not audit(tmp_path, lines, name="console.log").safe
+    assert audit(tmp_path, ["step 1 loss 2.0", "step 2 loss 1.9"], name="console.log").safe

@@ -85,6 +85,7 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     join_hosts(parts)
     parts, remarks = resolve(last_start(parts), prefix)
+    of_nobody = list(remarks)  # files of failures, whose ranks are not known
     parts = join_inits(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
@@ -138,7 +139,7 @@ def assemble(
     # A start that came to its end left no dump of a hang: what is there is of an earlier one.
     earlier = [*chosen.values(), *(part for part in parts if part.is_over)]
     start = next((part.start for part in earlier if part.start), "")
-    troubles = list(dict.fromkeys(_troubles(parts, chosen)))
+    troubles = list(dict.fromkeys([*_troubles(parts, chosen), *of_nobody]))
     return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,23 @@ def read_input(one: Input) -> list[Part]:
     # Chakra traces have no mark of their own: any binary file of a folder may look like one.
     if found.code == "PG901" and not one.was_named and _may_be_anything(data):
         return []
-    return [Part(UNREAD, file, error=found, begins=first_lines(data))]
+    return [Part(UNREAD, file, error=found, begins=first_lines(data), trouble=_trouble(file, data))]
+
+
+def _trouble(file: str, data: bytes) -> str:
+    """Return what a file that was not understood says of trouble, by its words; else nothing."""
+    said = _TROUBLE.search(data)
+    if said is None:
+        return ""
+    return f"{clean(file)} was not understood, and has words of trouble ({clean(said[0].decode())})"
+
+
+_TROUBLE = re.compile(
+    rb"(?i)\b(?:errors?|exception|traceback|fatal|abort(?:ed|ing)?|killed|timed out|timeout|oom|"
+    rb"terminat(?:ed|ing)|connection closed|closed by|segmentation fault|sig[a-z]{3,5}|warn)\b"
+)
+"""Words with which software says that something failed; a log that trains on has them, too, so that
+nothing follows but that it is no proof of the contrary."""
 
 
 def _read(data: bytes, kind: str, file: str) -> list[Part]:
@@ -130,7 +147,8 @@ def _useless(one: Input, data: bytes) -> list[Part]:
         return []
     hint = "known: " + ", ".join(READERS)
     error = PlanError(NOTHING, code="PG910", file=str(one.path), hint=hint)
-    return [Part(UNREAD, str(one.path), error=error, begins=begins)]
+    trouble = _trouble(str(one.path), data)
+    return [Part(UNREAD, str(one.path), error=error, begins=begins, trouble=trouble)]
 
 
 def _is_plan(one: Input) -> bool:

@@ -266,6 +266,8 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
             "device call or a file system; py-spy dump --native shows which"
         )
         part.remarks.append(part.trouble)
+    elif words.is_late:
+        part.trouble = "a collective timed out, by the words of a watchdog"
     return part
 
 

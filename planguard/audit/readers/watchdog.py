@@ -94,6 +94,7 @@ class Words:
         snapshot: What a desync report says of the members of a group: rank, number, call, state.
         never: Members of whom it says that they joined no call of the group.
         is_stuck: Its watchdog itself made no progress.
+        is_late: A collective timed out, somewhere: its dump signal says so.
         is_two: Two different calls of one number timed out: of two groups, or of two processes.
         spoke: It said anything at all.
         day: Month and day of its last words, in the form of glog.
@@ -111,6 +112,7 @@ class Words:
     snapshot: list[tuple[int, int, str, str]] = field(default_factory=list)
     never: set[int] = field(default_factory=set)
     is_stuck: bool = False
+    is_late: bool = False
     is_two: bool = False
     spoke: bool = False
     day: str = ""
@@ -131,6 +133,7 @@ class Words:
         self.spoke = self.spoke or _IS_WATCHDOG.search(text) is not None
         if (day := _DAY.search(text)) is not None:
             self.day = day[1]
+        self.is_late = self.is_late or "due to a collective timeout" in text
         self.is_stuck = self.is_stuck or _STUCK_WATCHDOG.search(text) is not None
         group = None
         if (said := _GROUP.search(text)) is not None:
