@@ -7,7 +7,7 @@ import os
 
 import pytest
 from audit_dumps import START, entry, write
-from test_audit_logs import audit, caught, errors, status
+from test_audit_logs import audit, caught, errors, signal, status
 
 import planguard as pg
 
@@ -391,12 +391,15 @@ def described(rank, calls):
 
 
 def test_uneven_all_to_alls_in_traces_disagree_in_nothing(tmp_path):
-    """NCCL's ``all_to_allv`` with its parts, which fit pair by pair."""
+    """NCCL's ``all_to_allv`` with its parts, which fit pair by pair; where they do not, PG206."""
     for rank, (into, out) in enumerate([([10, 15], [10, 13]), ([13, 11], [15, 11])]):
         parts = {"In split size": str(into), "Out split size": str(out)}
         row = ("all_to_allv", sum(into), sum(out), parts)
         (tmp_path / f"rank{rank}.json").write_text(described(rank, [row, row]))
     assert not pg.audit(tmp_path).findings
+    parts = {"In split size": "[13, 11]", "Out split size": "[14, 11]"}
+    (tmp_path / "rank1.json").write_text(described(1, [("all_to_allv", 24, 25, parts)] * 2))
+    assert "PG206" in {one.code for one in pg.audit(tmp_path).errors}
 
 
 def test_traces_that_begin_at_other_calls_prove_nothing(tmp_path):
@@ -443,8 +446,7 @@ def test_what_other_files_tell_of_trouble_is_never_safe(tmp_path):
 @pytest.mark.parametrize(
     "lines",
     [
-        ["[rank0]:[E1119 10:04:12.001 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) "
-         "Rank 0] Received a dump signal due to a collective timeout from  rank 1 and we will try."],
+        [signal(0, 3, 3).replace("Last enqueued", "Enqueued")],
         ["RuntimeError: something that nobody knows", "Aborted (core dumped)"],
         ["terminate called after throwing an instance of 'gloo::EnforceNotMet'",
          "  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 512 vs 496"],

@@ -85,7 +85,7 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     join_hosts(parts)
     parts, remarks = resolve(last_start(parts), prefix)
-    of_nobody = list(remarks)  # files of failures, whose ranks are not known
+    of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts = join_inits(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
@@ -97,12 +97,8 @@ def assemble(
     ranks, notes = _world(parts, chosen, world_size, plan)
     notes += notes_of_attempts
     groups = _groups(parts, chosen, ranks, plan)
-    stacks = {
-        part.rank: part
-        for kind in ("stderr", "stacks")
-        for part in parts
-        if part.kind == kind and (part.stack or part.crash or part.inside)
-    }
+    stood = [part for part in parts if part.stack or part.crash or part.inside]
+    stacks = {p.rank: p for kind in ("stderr", "stacks") for p in stood if p.kind == kind}
     # What a log says of others counts beside a better recording of its own rank.
     logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
     records = {
@@ -137,9 +133,9 @@ def assemble(
     remarks += [remark for part in parts for remark in part.remarks]
     remarks += left_out(unread)
     # A start that came to its end left no dump of a hang: what is there is of an earlier one.
-    earlier = [*chosen.values(), *(part for part in parts if part.is_over)]
-    start = next((part.start for part in earlier if part.start), "")
-    troubles = list(dict.fromkeys([*_troubles(parts, chosen), *of_nobody]))
+    starts = (p.start for p in (*chosen.values(), *(p for p in parts if p.is_over)) if p.start)
+    start = next(starts, "")
+    troubles = [*_troubles(parts, chosen), *of_nobody]
     return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
 
 

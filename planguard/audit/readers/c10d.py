@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,8 @@ from planguard.recording import Call, Progress
 MAX_MEMBERS = 1_000_000
 ROOT = {name: 2 if name == "broadcast" else 3 for name in ROOTED}
 """Place of the root among the arguments of a rooted collective."""
+
+_ROWS = re.compile(r"\[\d{1,15}(?:, ?\d{1,15}){0,4095}\]")
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,13 @@ class Dispatches:
         self.append(call, one, is_async=None if op in MESSAGES else is_async)
 
     def add_described(
-        self, one: Dispatch, group: str, counts: tuple[Any, Any], peers: tuple[Any, Any], dtype: str
+        self,
+        one: Dispatch,
+        group: str,
+        counts: tuple[Any, Any],
+        peers: tuple[Any, Any],
+        dtype: str,
+        splits: tuple[Any, Any] = (None, None),
     ) -> None:
         """Append a call that NCCL describes in full.
 
@@ -96,6 +105,7 @@ class Dispatches:
             counts: Elements that go in and that come out.
             peers: Destination of a send and source of a receive.
             dtype: Element type as recorded.
+            splits: Rows that go to each member and come from each, as text.
         """
         if not one.name or one.name in HANDLES | LIFETIME | LAUNCHES:
             return
@@ -110,6 +120,8 @@ class Dispatches:
             count=count if type(count) is int and count >= 0 and op != "barrier" else None,
             dtype=element_type(dtype),
             shape=_shape(op, counts),
+            in_splits=_parts(op, splits[0], counts[0]),
+            out_splits=_parts(op, splits[1], counts[1]),
         )
         self.append(call, one)
 
@@ -172,6 +184,22 @@ def _number(values: list[Any], place: int) -> int | None:
 def _shape(op: str, counts: tuple[Any, Any]) -> tuple[Any, Any] | None:
     """Return what goes in and comes out of a call whose parts may be uneven, None of others."""
     return counts if op.startswith("all_to_all") else None
+
+
+def _parts(op: str, rows: Any, count: Any) -> tuple[int, ...] | None:
+    """Return the elements of each part of a call; None where they are not there, or not all.
+
+    ``record_param_comms`` tells rows of the first dimension, and cuts long lists (torch 2.13.0).
+    """
+    if not op.startswith("all_to_all") or not isinstance(rows, str) or type(count) is not int:
+        return None
+    if not _ROWS.fullmatch(rows):
+        return None
+    parts = [int(number) for number in re.findall(r"\d+", rows)]
+    total = sum(parts)
+    if (count % total if total else count) or not 0 <= count < 1 << 62:
+        return None
+    return tuple(part * (count // total) if total else 0 for part in parts)
 
 
 def _size(op: str, one: Dispatch) -> tuple[int | None, str | None]:

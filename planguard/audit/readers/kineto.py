@@ -122,4 +122,5 @@ def _params(dispatches: Dispatches, event: _Event, args: dict[str, Any]) -> None
         (args.get("In msg nelems"), args.get("Out msg nelems")),
         (args.get("Dst Rank"), args.get("Src Rank")),
         str(args.get("dtype", "")),
+        (args.get("In split size"), args.get("Out split size")),
     )
