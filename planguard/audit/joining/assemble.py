@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.choice import choose
-from planguard.audit.joining.gaps import against, gaps, left_out, of_starts, unread_files
+from planguard.audit.joining.gaps import (
+    against,
+    gaps,
+    left_out,
+    of_starts,
+    troubles_of,
+    unread_files,
+)
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import last_start, resolve
@@ -25,10 +32,10 @@ from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
 from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
-from planguard.words import clean, name_ranks, plural
+from planguard.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from planguard.plan.plan import Plan
 
@@ -135,28 +142,8 @@ def assemble(
     # A start that came to its end left no dump of a hang: what is there is of an earlier one.
     starts = (p.start for p in (*chosen.values(), *(p for p in parts if p.is_over)) if p.start)
     start = next(starts, "")
-    troubles = [*_troubles(parts, chosen), *of_nobody]
+    troubles = [*troubles_of(parts, chosen), *of_nobody]
     return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
-
-
-def _troubles(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterator[str]:
-    """Yield what parts tell of trouble that what was chosen of their ranks may not show."""
-    for part in parts:
-        if part.is_over or part.start:
-            continue
-        if part.trouble:
-            yield part.trouble
-        if part.rank is None or chosen.get(part.rank) is part:
-            continue
-        if part.kind == "ras" and len(part.track):
-            yield f"{clean(part.file)} reports ranks that differ, which their dumps do not show"
-        elif part.kind == "stderr" and {Progress.ISSUED, Progress.STARTED} & set(
-            part.track.progress
-        ):
-            yield (
-                f"{clean(part.file)} tells of a call of {name_ranks([part.rank])} that did not "
-                "end, which its dump does not show"
-            )
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:

@@ -18,7 +18,7 @@ from planguard.recording import Gap, Progress, Recording
 from planguard.words import clean, name_ranks, plural, rank_set, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 OVER = "the last start of the job came to its end: what is told is of an earlier one"
@@ -207,3 +207,23 @@ def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
 def _some(ranks: Iterable[int]) -> str:
     known = sorted(ranks)
     return name_ranks(known) if len(known) <= 6 else plural(len(known), "rank")
+
+
+def troubles_of(parts: Sequence[Part], chosen: dict[int, Part]) -> Iterator[str]:
+    """Yield what parts tell of trouble that what was chosen of their ranks may not show."""
+    for part in parts:
+        if part.is_over or part.start:
+            continue
+        if part.trouble:
+            yield part.trouble
+        if part.rank is None or chosen.get(part.rank) is part:
+            continue
+        if part.kind == "ras" and len(part.track):
+            yield f"{clean(part.file)} reports ranks that differ, which their dumps do not show"
+        elif part.kind == "stderr" and {Progress.ISSUED, Progress.STARTED} & set(
+            part.track.progress
+        ):
+            yield (
+                f"{clean(part.file)} tells of a call of {name_ranks([part.rank])} that did not "
+                "end, which its dump does not show"
+            )

@@ -30,6 +30,11 @@ _OPERATORS: dict[type, Callable[[int, int], int | None]] = {
 }  # fmt: skip
 _MOST = 32
 """Values of one expression."""
+_KEPT = 128
+"""Values of one name: beyond, the program tells nothing by it."""
+_TURNS = 16
+"""How often all names of a test are asked what they are given: names that are given each other need
+several turns, and a sum that grows in a loop would never be done."""
 
 
 class Bindings:
@@ -42,39 +47,64 @@ class Bindings:
     def __init__(self, files: Iterable[str]) -> None:
         self._files = list(files)
         self._known: dict[str, list[ast.expr]] | None = None
+        self._found: dict[str, dict[Value, None]] = {}
 
     def values(self, node: ast.expr) -> list[Value]:
         """Return what an expression may be, or be one of; nothing where that is not known."""
-        found = itertools.islice(self._values(node, frozenset()), _MOST)
-        return list(dict.fromkeys(found))
+        self._solve(node)
+        return list(dict.fromkeys(itertools.islice(self._values(node), _MOST)))
 
-    def _values(self, node: ast.expr, names: frozenset[str]) -> Iterator[Value]:
-        """Return the values of an expression that stands for some names."""
+    def _solve(self, node: ast.expr) -> None:
+        """Find the values of all names that an expression may lead to.
+
+        Ways from name to name are not walked one by one: there are too many of them. All names keep
+        what was found for them, and are asked again until nothing is new.
+        """
+        given = self._given()
+        new: dict[str, list[ast.expr]] = {}
+        todo = [node]
+        while todo:
+            for name in _names_in(todo.pop()):
+                if name not in self._found and name not in new:
+                    new[name] = given.get(name, [])
+                    todo += new[name]
+        self._found.update({name: {} for name in new})
+        for _ in range(_TURNS):
+            before = sum(len(self._found[name]) for name in new)
+            for name, nodes in new.items():
+                found = self._found[name]
+                for one in nodes:
+                    found.update(dict.fromkeys(itertools.islice(self._values(one), _KEPT)))
+                    if len(found) > _KEPT:
+                        break
+            if sum(len(self._found[name]) for name in new) == before:
+                break
+
+    def _values(self, node: ast.expr) -> Iterator[Value]:
+        """Return the values of an expression, as far as those of its names are known."""
         if isinstance(node, ast.Constant):
             value = node.value
             value = value.decode(errors="replace") if isinstance(value, bytes) else value
             if isinstance(value, Value) and not isinstance(value, bool):
                 yield value
         elif isinstance(node, ast.BinOp | ast.UnaryOp):
-            yield from self._computed(node, names)
+            yield from self._computed(node)
         elif isinstance(node, ast.Call):
-            yield from self._called(node, names)
+            yield from self._called(node)
         elif (name := _name_of(node)) is not None:
-            if name not in names:
-                for one in self._given().get(name, ()):
-                    yield from self._values(one, names | {name})
+            yield from tuple(self._found.get(name, ()))
         else:
             children = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
             for child in children:  # a row, the keys and values of a dictionary, either branch
-                yield from self._values(child, names)
+                yield from self._values(child)
 
-    def _computed(self, node: ast.BinOp | ast.UnaryOp, names: frozenset[str]) -> Iterator[Value]:
+    def _computed(self, node: ast.BinOp | ast.UnaryOp) -> Iterator[Value]:
         if isinstance(node, ast.UnaryOp):
-            for one in self._values(node.operand, names):
+            for one in self._values(node.operand):
                 if not isinstance(one, str) and isinstance(node.op, ast.USub | ast.UAdd):
                     yield -one if isinstance(node.op, ast.USub) else one
             return
-        left, right = (list(self._values(one, names)) for one in (node.left, node.right))
+        left, right = (list(self._values(one)) for one in (node.left, node.right))
         work = _OPERATORS.get(type(node.op))
         some = itertools.islice(itertools.product(left, right), _MOST)
         if work is None or not left or not right:
@@ -86,10 +116,10 @@ class Bindings:
                 if value is not None:
                     yield value
 
-    def _called(self, call: ast.Call, names: frozenset[str]) -> Iterator[Value]:
+    def _called(self, call: ast.Call) -> Iterator[Value]:
         """Return what a call may give: the ends of a range, what it is given, what it returns."""
         name = _name_of(call.func) or ""
-        given = [list(self._values(one, names)) for one in call.args]
+        given = [list(self._values(one)) for one in call.args]
         if name == "range":
             numbers = [[one for one in some if isinstance(one, int)] for some in given]
             for some in itertools.islice(itertools.product(*numbers), _MOST):
@@ -98,15 +128,12 @@ class Bindings:
                     yield from (turns[at] for at in (0, -1) if turns)
             return
         if name == "get" and call.args and isinstance(call.args[0], ast.Constant):
-            key = ast.Subscript(value=call.func, slice=call.args[0], ctx=ast.Load())
-            yield from self._values(key, names)
+            yield from tuple(self._found.get(str(call.args[0].value), ()))
             given = given[1:]
         for one in itertools.chain.from_iterable(given):
             is_number = name in ("int", "float") and isinstance(one, str)
             yield int(one) if is_number and str(one).isdecimal() else one
-        if name not in names:  # of a function: what it returns
-            for returned in self._given().get(f"{name}()", ()):
-                yield from self._values(returned, names | {name})
+        yield from tuple(self._found.get(f"{name}()", ()))  # of a function: what it returns
 
     # --- what names are given --------------------------------------------------------------------
 
@@ -120,6 +147,17 @@ class Bindings:
                 for name, value in _bound(node, parameters):
                     self._known[name].append(value)
         return self._known
+
+
+def _names_in(node: ast.expr) -> Iterator[str]:
+    """Return the names that the values of an expression may be asked of."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.expr) and (name := _name_of(one)) is not None:
+            yield name
+        if isinstance(one, ast.Call):
+            yield f"{_name_of(one.func) or ''}()"
+            if one.args and isinstance(one.args[0], ast.Constant):
+                yield str(one.args[0].value)  # the key that ``get`` takes
 
 
 def _name_of(node: ast.expr) -> str | None:

@@ -34,7 +34,7 @@ from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
 from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
 from planguard.capture.values.own_files import CLAIM, Holding
-from planguard.capture.values.own_host import TOLD
+from planguard.capture.values.own_host import FACT, TOLD
 from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
@@ -324,6 +324,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
         return True
     if kinds == {TOLD} and odd.named is not None:
         return True  # no output that this program reads
+    if kinds == {FACT} and isinstance(odd.named, str):
+        return True  # no file of a machine that this program reads
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)
     return bool(kinds) and kinds <= {OPENED, CLAIM} and is_unopened
 
