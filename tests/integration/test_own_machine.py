@@ -29,9 +29,10 @@ def decide(job, world=2):
     return precheck(world, model="gloo", on_unsafe="return", timeout=60.0).run(job)
 
 
-def memory(name):
+def memory(row_of_meminfo):
     rows = (line.split() for line in open("/proc/meminfo"))
-    return {row[0].rstrip(":"): int(row[1]) for row in rows}[name]
+    # A name of this file alone: what other tests of the process give a `name` would be tried, too.
+    return {row[0].rstrip(":"): int(row[1]) for row in rows}[row_of_meminfo]
 
 
 DECISIONS = {
@@ -50,8 +51,8 @@ DECISIONS = {
 }
 
 
-def act(name):
-    if DECISIONS[name]():
+def act(fact_asked):
+    if DECISIONS[fact_asked]():
         dist.barrier()
     dist.all_reduce(torch.ones(2))
 
@@ -64,8 +65,8 @@ def test_what_a_machine_has_is_its_own(name):
     assert any("depends on what the machine has" in one and HERE.name in one for one in said)
 
 
-def agree(name):
-    flag = torch.tensor(int(DECISIONS[name]()))
+def agree(fact_asked):
+    flag = torch.tensor(int(DECISIONS[fact_asked]()))
     dist.all_reduce(flag, op=dist.ReduceOp.MAX)
     if flag.item():
         dist.barrier()
