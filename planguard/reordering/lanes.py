@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_layout import TOKEN
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import MEMBER, NONE
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 
 GATE = 9
 """Why a lane waits for a token; beyond the reasons of the kernels."""
+
+
+class OwnKernels:
+    """What kernels of lanes written anew have in common: those are run in Python."""
+
+    @staticmethod
+    def run(lanes: Any) -> Any:
+        """Run every lane until it waits."""
+        return run(lanes)
+
+    @staticmethod
+    def blockers(lanes: Any, state: Any) -> Any:
+        """Return the stuck lanes and what they owe."""
+        return blockers(lanes, state)
 
 
 @dataclass

@@ -34,13 +34,12 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels import current
-from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_issue import INWARD
 from planguard.kernels.twin_layout import EDGE
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE
 from planguard.plan.compiling.operations import rooted_kinds
-from planguard.reordering.lanes import OwnLanes, actions_of
+from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
 from planguard.semantics.model import UNLIMITED
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def left_early(rank: int, action: int, op: str) -> str:
 
 
 @dataclass(frozen=True)
-class EarlyKernels:
+class EarlyKernels(OwnKernels):
     """Kernels under which some calls of rooted collectives are left early.
 
     Attributes:
@@ -131,16 +130,6 @@ class EarlyKernels:
         action = [actions_of(columns, rank) for rank in range(columns.world_size)]
         left = {call for call in calls if (call[0], action[call[0]][call[1]]) in self.left}
         return _Rounds(lanes, columns, calls, self.plan).written(left)
-
-    @staticmethod
-    def run(lanes: Any) -> Any:
-        """Run every lane until it waits."""
-        return run(lanes)
-
-    @staticmethod
-    def blockers(lanes: Any, state: Any) -> Any:
-        """Return the stuck lanes and what they owe."""
-        return blockers(lanes, state)
 
     def projected(self, projection: Projection) -> EarlyKernels:
         """Return the kernels of a plan cut down to some of its actions."""

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels import current
-from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.reordering.lanes import OwnLanes, actions_of
+from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -67,7 +66,7 @@ def is_beside(one: Home, other: Home) -> bool:
 
 
 @dataclass(frozen=True)
-class ThreadKernels:
+class ThreadKernels(OwnKernels):
     """Kernels that run the threads of a rank as lanes of their own.
 
     Attributes:
@@ -85,16 +84,6 @@ class ThreadKernels:
         if lanes.overflow:
             return lanes
         return _Split(lanes, columns, self.calls).lanes()
-
-    @staticmethod
-    def run(lanes: Any) -> Any:
-        """Run every lane until it waits."""
-        return run(lanes)
-
-    @staticmethod
-    def blockers(lanes: Any, state: Any) -> Any:
-        """Return the stuck lanes and what they owe."""
-        return blockers(lanes, state)
 
     def projected(self, projection: Projection) -> ThreadKernels:
         """Return the kernels of a plan cut down to some of its actions."""

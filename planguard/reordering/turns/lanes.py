@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.kernels import current
-from planguard.kernels.python import blockers, run
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
-from planguard.reordering.lanes import OwnLanes, actions_of
+from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
 from planguard.reordering.rooted import leavers
 from planguard.semantics.model import UNLIMITED
 
@@ -255,7 +254,7 @@ def _is_call(kind: int) -> bool:
 
 
 @dataclass(frozen=True)
-class TurnKernels:
+class TurnKernels(OwnKernels):
     """Kernels that run hosts and workers as lanes of their own, in a given order of turns.
 
     Attributes:
@@ -275,16 +274,6 @@ class TurnKernels:
         return (
             base if base.overflow else self._lanes(base, apart(base, columns, at_once=self.at_once))
         )
-
-    @staticmethod
-    def run(lanes: Any) -> Any:
-        """Run every lane until it waits."""
-        return run(lanes)
-
-    @staticmethod
-    def blockers(lanes: Any, state: Any) -> Any:
-        """Return the stuck lanes and what they owe."""
-        return blockers(lanes, state)
 
     def projected(self, projection: Projection) -> TurnKernels:
         """Return the kernels of a plan cut down to some of its actions."""
