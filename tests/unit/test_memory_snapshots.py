@@ -331,3 +331,15 @@ def test_a_flight_recorder_dump_is_no_snapshot():
     assert not is_snapshot(pickle.dumps({"version": "2.10", "entries": [], "pg_config": {}}))
     assert not is_snapshot(b"")
     assert not is_snapshot(b"cos\nsystem\n(S'x'\ntR.")
+
+
+def test_a_snapshot_that_is_too_large_names_the_options_of_torch(tmp_path, monkeypatch, capsys):
+    """What makes it smaller is said of torch's own recording, not of steps of a training."""
+    path = tmp_path / "rank0.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": []}) + bytes(100))
+    monkeypatch.setattr("planguard.audit.readers.files.MAX_BYTES", 60)
+    assert main(["report", str(path), "-o", str(tmp_path / "page.html")]) == 2
+    said = capsys.readouterr().err
+    assert "larger than 60 bytes" in said
+    assert "max_entries" in said
+    assert not (tmp_path / "page.html").exists()

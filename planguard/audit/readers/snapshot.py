@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 AGAIN = "take it with torch.cuda.memory._dump_snapshot, which stores no objects of classes"
 """What to do about a snapshot that is refused."""
+SMALLER = "keep fewer entries (max_entries of _record_memory_history), or stacks of Python only"
+"""What to do about one that is too large: trace and stacks make up nearly all of it."""
 HEAD = 512
 """First bytes of a file that say whether it is a snapshot."""
 MOST = 1 << 50
