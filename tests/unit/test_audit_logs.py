@@ -333,6 +333,8 @@ def trace(rank, error, call="all_reduce"):
         "RuntimeError: [/x/gloo/tcp/pair.cc:553] Connection closed by peer [10.0.0.1]:123",
         "KeyboardInterrupt",
         "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1",
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 5 params,",
+        "RuntimeError: [2]: params[3] with sizes [4] appears not to match sizes of the same param",
     ],
 )
 def test_an_error_that_others_cause_is_no_crash(error, tmp_path):

@@ -48,7 +48,8 @@ ABANDONED = re.compile(
     r"DistBackendError|DistStoreError|DistNetworkError|DistError|[Ss]ocket|TCPStore|\bpeer\b|"
     r"KeyboardInterrupt|SystemExit|SignalException|GracefulExit|ChildFailedError|EOFError|"
     r"RayActorError|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenPipe|"
-    r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat"
+    r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat|"
+    r"DDP expects same model|appears not to match (?:sizes|strides) of the same param"
 )
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
