@@ -52,9 +52,8 @@ def test_a_call_that_only_the_status_counts_is_never_safe(done, tmp_path):
     """Rank 1 enqueued #5, whose entry was lost: it is not known what it was, or how it ended."""
     verdict = ended(tmp_path, status(5, done))
     assert verdict.unknown
-    assert "#5 was enqueued on group world, and its entries of that group end at #4" in said(
-        verdict
-    )
+    at_end = "#5 was enqueued on group world, and its entries of that group end at #4"
+    assert at_end in said(verdict)
     assert "PG912" in codes(verdict)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from planguard.audit.readers.flight_calls import known_calls, text
 from planguard.audit.readers.flight_entries import Entries
+from planguard.audit.readers.flight_stale import complete_stale
 from planguard.audit.readers.flight_status import compare_status
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json, dump_columns, load_pickle
@@ -51,8 +52,7 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
         raise PlanError("entries are no list", file=file, path="$.entries")
     found = Entries(part)
     found.read(entries)
-    compare_status(dump.get("pg_status"), found)
-    return part
+    return _whole(found, dump.get("pg_status"))
 
 
 def _plain(columns: tuple[Any, ...], file: str) -> Part:
@@ -61,8 +61,15 @@ def _plain(columns: tuple[Any, ...], file: str) -> Part:
     part = _part(*head, rank, file)
     found = Entries(part)
     found.read_columns(*rest)
+    return _whole(found, status)
+
+
+def _whole(found: Entries, status: Any) -> Part:
+    """Return the part of all entries, with what the rest of the dump says of them."""
+    if not found.calls.is_gloo:  # threads of gloo end calls in any order
+        complete_stale(found.part.track)
     compare_status(status, found)
-    return part
+    return found.part
 
 
 def _part(version: Any, library: Any, groups: Any, rank: Any, file: str) -> Part:
