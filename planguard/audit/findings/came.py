@@ -1,9 +1,10 @@
-"""Findings about rounds that every known member has reached and that did not end."""
+"""Findings about calls that every known member has reached and that did not end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.audit.findings.evidence import collect, wavefront_note
 from planguard.audit.findings.say import stopped
 from planguard.audit.findings.wording import MAX_SHOWN, call_words, finding, last_action
 from planguard.audit.readers.part import CONCLUDED, PARTIAL, TIMED_OUT
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planguard.audit.findings.triage import Scene
+    from planguard.audit.rounds.waits import Wait
     from planguard.verdict import Finding
 
 MOVES = (
@@ -93,6 +95,41 @@ def met(scene: Scene) -> Iterator[Finding]:
             places,
             notes=(f"cause: nobody is missing: {cause}", *_since(scene, places)),
         )
+
+
+def unstarted(scene: Scene, waits: Sequence[Wait]) -> Finding:
+    """Return the finding of ranks that issued what others wait in, and have not started it.
+
+    They have reached it. What their devices do in front of it is nothing that was recorded.
+    """
+    held = sorted({(wait.target, wait.owed) for wait in waits if wait.owed is not None})
+    ranks = tuple(rank for rank, _ in held)
+    here = sorted({(wait.rank, wait.action) for wait in waits})
+    first = waits[0]
+    if first.position:
+        what = call_words(scene, first.group, first.position, first.rank)
+    else:
+        what = clean(scene.recording.location(first.rank, first.action).text)
+    verb, whose = ("has", "its device") if len(ranks) == 1 else ("have", "their devices")
+    said = (
+        f"{name_ranks(ranks)} {verb} issued what {name_ranks(rank for rank, _ in here)} "
+        f"{'waits' if len(here) == 1 else 'wait'} for in {what}, and not started it"
+    )
+    cause = f"something on {whose} that was not recorded, in front of it: a kernel, or a stream"
+    scene.open.append(f"{said}: {cause}")
+    return finding(
+        scene,
+        "PG502",
+        said,
+        [*held, *here],
+        ranks=ranks,
+        notes=(
+            f"cause: {cause}",
+            *wavefront_note(scene, ranks, skip=[rank for rank, _ in here]),
+            *_since(scene, here),
+            f"next: {collect(ranks)}",
+        ),
+    )
 
 
 def _since(scene: Scene, places: Sequence[tuple[int, int]]) -> list[str]:
