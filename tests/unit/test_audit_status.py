@@ -108,6 +108,17 @@ def test_process_groups_are_known_by_their_numbers(tmp_path):
     assert "#3 was enqueued on group tp" in said(pg.audit(tmp_path))
 
 
+def test_the_status_of_gloo_counts_messages_that_have_no_entries(tmp_path):
+    """Between two collectives a message went: the number of the last is no lost entry."""
+    rows = [
+        entry(number=n, seq=n + 1, pg_id=0, profiling_name="gloo:all_reduce", retired=True)
+        for n in range(2)
+    ]
+    for rank in range(2):
+        write(tmp_path, rank, rows, pg_status=status(3, 3))
+    assert "was enqueued" not in said(pg.audit(tmp_path))
+
+
 def test_the_status_of_json_counts_as_well(tmp_path):
     """JSON writes the numbers as text."""
     ended(tmp_path, {})
