@@ -17,13 +17,13 @@ constexpr int64_t kLargest = int64_t(1) << 62;
 
 enum Field : int8_t {
   profiling_name, process_group, frames, input_sizes, output_sizes, input_dtypes, output_dtypes,
-  record_id, time_created_ns, collective_seq_id, p2p_seq_id, op_id, state, retired, is_p2p,
+  record_id, time_created_ns, collective_seq_id, p2p_seq_id, op_id, pg_id, state, retired, is_p2p,
   kFields
 };
 constexpr std::string_view kNames[kFields] = {
     "profiling_name", "process_group", "frames", "input_sizes", "output_sizes", "input_dtypes",
     "output_dtypes", "record_id", "time_created_ns", "collective_seq_id", "p2p_seq_id", "op_id",
-    "state", "retired", "is_p2p"};
+    "pg_id", "state", "retired", "is_p2p"};
 static_assert(record_id == kRowFields && process_group == kGroupField);
 
 // The seed keeps whoever writes a dump from choosing what collides.
@@ -150,6 +150,8 @@ class Reader {
       if (key == "version") dump_.version = value;
       if (key == "comm_lib_version") dump_.library = value;
       if (key == "pg_config") dump_.groups = value;
+      if (key == "pg_status") dump_.status = value;
+      if (key == "rank") dump_.rank = value;
       if (key == "entries") entries = value;
     }
     if (entries.tag != Tag::list) return false;
@@ -165,7 +167,7 @@ class Reader {
   void reserve(uint64_t count) {
     auto& c = dump_.columns;
     c.row.reserve(count);
-    for (auto* column : {&c.record, &c.created, &c.collective, &c.pair, &c.op})
+    for (auto* column : {&c.record, &c.created, &c.collective, &c.pair, &c.op, &c.process_group})
       column->reserve(count);
     for (auto* column : {&c.state, &c.is_retired, &c.is_pair}) column->reserve(count);
   }
@@ -182,7 +184,8 @@ class Reader {
     if (!row(found)) return false;
     if (!number(found[record_id], c.record) || !number(found[time_created_ns], c.created) ||
         !number(found[collective_seq_id], c.collective) || !number(found[p2p_seq_id], c.pair) ||
-        !number(found[op_id], c.op))
+        !number(found[op_id], c.op) ||
+        !(found[pg_id] ? number(found[pg_id], c.process_group) : absent(c.process_group)))
       return false;
     return truth(found[retired], c.is_retired) && truth(found[is_p2p], c.is_pair) &&
            progress(found[state]);
@@ -238,6 +241,11 @@ class Reader {
     return true;
   }
 
+  static bool absent(std::vector<int64_t>& column) {
+    column.push_back(-1);
+    return true;
+  }
+
   static bool truth(const Value* value, std::vector<uint8_t>& column) {
     if (value && value->tag != Tag::truth) return false;
     column.push_back(value && value->at);
@@ -266,7 +274,8 @@ class Reader {
       for (size_t i = 0; i < order.size(); ++i) column[i] = old[order[i]];
     };
     arrange(c.row);
-    for (auto* column : {&c.record, &c.created, &c.collective, &c.pair, &c.op}) arrange(*column);
+    for (auto* column : {&c.record, &c.created, &c.collective, &c.pair, &c.op, &c.process_group})
+      arrange(*column);
     for (auto* column : {&c.state, &c.is_retired, &c.is_pair}) arrange(*column);
     renumber();
   }
@@ -297,10 +306,10 @@ class Reader {
 }  // namespace
 
 void Dump::clear() {
-  version = library = groups = Value();
+  version = library = groups = status = rank = Value();
   columns.row.clear();
   for (auto* column : {&columns.record, &columns.created, &columns.collective, &columns.pair,
-                       &columns.op})
+                       &columns.op, &columns.process_group})
     column->clear();
   for (auto* column : {&columns.state, &columns.is_retired, &columns.is_pair}) column->clear();
   texts.clear();

@@ -169,7 +169,7 @@ inline nanobind::object dump_columns(nanobind::bytes data, const nanobind::dict&
     rows.append(row);
   }
   nb::list head;
-  for (const Value& value : {dump.version, dump.library, dump.groups}) {
+  for (const Value& value : {dump.version, dump.library, dump.groups, dump.status, dump.rank}) {
     const nb::object part = objects.of(value);
     if (!part.is_valid()) return nb::none();
     head.append(part);
@@ -177,8 +177,8 @@ inline nanobind::object dump_columns(nanobind::bytes data, const nanobind::dict&
   const auto& c = dump.columns;
   const nb::object found = nb::make_tuple(nb::tuple(head), rows, as_bytes(c.row), as_bytes(c.record),
                         as_bytes(c.created), as_bytes(c.collective), as_bytes(c.pair),
-                        as_bytes(c.op), as_bytes(c.state), as_bytes(c.is_retired),
-                        as_bytes(c.is_pair));
+                        as_bytes(c.op), as_bytes(c.process_group),
+                        as_bytes(c.state), as_bytes(c.is_retired), as_bytes(c.is_pair));
   dump.shrink();
   return found;
 }

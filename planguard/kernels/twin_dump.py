@@ -13,11 +13,11 @@ def dump_columns(data: bytes, known: dict[bytes, Any]) -> tuple[object, ...] | N
     what it answers is what the general reader finds by unpickling, which in Python is the fastest
     way there is. So this twin always answers None.
 
-    The parts of an answer: version, library and ``pg_config`` of the dump; the distinct calls; then
-    for each entry, by record number, as bytes of native integers: which call (32 bits),
-    ``record_id``, ``time_created_ns``, ``collective_seq_id``, ``p2p_seq_id``, ``op_id`` (64 bits),
-    and as single bytes the state (0 scheduled, 1 started, 2 completed, 3 another), ``retired``,
-    ``is_p2p``.
+    The parts of an answer: version, library, ``pg_config``, ``pg_status`` and ``rank`` of the dump;
+    the distinct calls; then for each entry, by record number, as bytes of native integers: which
+    call (32 bits), ``record_id``, ``time_created_ns``, ``collective_seq_id``, ``p2p_seq_id``,
+    ``op_id``, ``pg_id`` or -1 (64 bits), and as single bytes the state (0 scheduled, 1 started,
+    2 completed, 3 another), ``retired``, ``is_p2p``.
 
     A distinct call is its ``process_group``, then what ``known`` holds of it, or None, the values
     of ``flight_calls.SAID`` and the key under which ``known`` may hold what they say; of a very

@@ -32,7 +32,7 @@ GLOO = ("gloo:all_reduce", "gloo:all_gather", "gloo:barrier")
 def _dump(rng: random.Random, titles: tuple[str, ...]) -> dict[str, Any]:
     """A dump as recorders write it, with calls, states and numbers drawn at random."""
     entries: list[dict[str, Any]] = []
-    record = rng.randrange(3)
+    record, is_numbered = rng.randrange(3), rng.random() < 0.8
     for number in range(rng.randrange(1, 30)):
         title = rng.choice(titles)
         is_pair = " " in title or (title.endswith("coalesced") and rng.random() < 0.5)
@@ -41,7 +41,6 @@ def _dump(rng: random.Random, titles: tuple[str, ...]) -> dict[str, Any]:
             {
                 "frames": rng.choice(FRAMES),
                 "record_id": record,
-                "pg_id": 0,
                 "process_group": ("0", "default_pg") if rng.random() < 0.7 else ("1", "tp\u00e9"),
                 "collective_seq_id": number // 2,
                 "p2p_seq_id": number // 3,
@@ -57,13 +56,28 @@ def _dump(rng: random.Random, titles: tuple[str, ...]) -> dict[str, Any]:
                 "is_p2p": is_pair,
             }
         )
+        if is_numbered:
+            entries[-1]["pg_id"] = rng.randrange(2)
     if rng.random() < 0.2:
         rng.shuffle(entries)
     config = {
         "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"},
         "1": {"name": "1", "desc": "tp\u00e9", "ranks": [0, 1]},
     }
-    dump = {"pg_config": config, "version": "2.10", "entries": entries, "comm_lib_version": "2.27"}
+    last = rng.randrange(-1, 20)
+    status = {
+        "last_enqueued_collective": last,
+        "last_started_collective": -1,
+        "last_completed_collective": last - rng.randrange(2),
+    }
+    dump = {
+        "pg_config": config,
+        "pg_status": {rng.choice("013"): status},
+        "version": "2.10",
+        "entries": entries,
+        "comm_lib_version": "2.27",
+        "rank": rng.choice([0, 1, "1", None]),
+    }
     if rng.random() < 0.2:
         del dump[rng.choice(sorted(dump))]
     return dump

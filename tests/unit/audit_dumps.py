@@ -1,11 +1,13 @@
-"""Flight Recorder dumps made for tests of the audit."""
+"""Flight Recorder dumps made for tests of the audit, written ten minutes behind the last call."""
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 
 START = 1_700_000_000_000_000_000
+STOOD_NS = 600_000_000_000
 
 
 def entry(op="all_reduce", *, number, seq, state="completed", group="0", line=1, **more):
@@ -35,7 +37,10 @@ def write(folder, rank, entries, groups=None, world=2, **top):
         name: {"desc": name, "ranks": json.dumps(ranks)} for name, ranks in (groups or {}).items()
     }
     dump = {"version": "2.10", "pg_config": config, "entries": entries, **top}
-    (folder / f"rank_{rank}").write_bytes(pickle.dumps(dump, 2))
+    path = folder / f"rank_{rank}"
+    path.write_bytes(pickle.dumps(dump, 2))
+    written = max((one.get("time_created_ns") or 0 for one in entries), default=0) or START
+    os.utime(path, ns=(written + STOOD_NS,) * 2)
 
 
 def codes(verdict):

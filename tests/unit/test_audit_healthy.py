@@ -17,6 +17,13 @@ def said(verdict):
     return " ".join(str(verdict).split())
 
 
+def copied(folder):
+    """Give the files of a folder the time of a copy, a year later."""
+    at = START + 366 * 86_400_000_000_000
+    for path in folder.iterdir():
+        os.utime(path, ns=(at, at))
+
+
 def test_uneven_all_to_alls_that_ended_disagree_in_nothing(tmp_path):
     """What experts get: each rank gives and takes another amount, in parts that no dump tells."""
     for rank, (into, out) in enumerate([(100, 137), (137, 100), (174, 155), (211, 230)]):
@@ -197,10 +204,42 @@ def test_that_a_rank_has_not_sent_yet_is_no_strong_evidence(tmp_path):
     write(tmp_path, 0, [entry("send 0->1", number=0, seq=1)])
     waiting = entry("recv 1<-0", number=1, seq=2, state="started")
     write(tmp_path, 1, [entry("recv 1<-0", number=0, seq=1), waiting])
-    assert "evidence: medium, since how long the call has waited" in said(pg.audit(tmp_path))
+    assert "evidence: medium, since it was made 600 s before" in said(pg.audit(tmp_path))
+    copied(tmp_path)
+    assert "evidence: weak, since nothing says how long" in said(pg.audit(tmp_path))
     other = entry("recv 0<-1", number=1, seq=2, state="started")
     write(tmp_path, 0, [entry("send 0->1", number=0, seq=1), other])
     assert "evidence: strong; both sides tell of themselves" in said(pg.audit(tmp_path))
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_a_straggler_is_no_deadlock_where_nothing_says_how_long_others_wait(is_dated, tmp_path):
+    """Rank 3 computes on; the times of files are those of copies, or entries have no times."""
+    for rank in range(4):
+        rows = [entry(number=n, seq=n + 1) for n in range(3)]
+        rows += [entry(number=3, seq=4, state="started")] if rank < 3 else []
+        for row in rows:
+            row["time_created_ns"] *= is_dated
+        write(tmp_path, rank, rows, world=4)
+    assert bool(pg.audit(tmp_path).errors) is is_dated
+    copied(tmp_path)
+    verdict = pg.audit(tmp_path)
+    assert verdict.unknown
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG007", (3,))
+    assert "evidence: weak, since nothing says how long the call has waited" in said(verdict)
+    late = [line for rank in range(3) for line in (caught(rank, 4), status(rank, 4, 4, 3))]
+    assert errors(audit(tmp_path, late, name="job.log")) == [("PG007", (3,))]
+
+
+def test_later_calls_of_a_rank_say_how_long_it_waits(tmp_path):
+    """Rank 0 went on for a minute behind the call in which it waits, by its own clock."""
+    groups = {"own": [0]}
+    rows = [entry(number=0, seq=1), entry(number=1, seq=2, state="started")]
+    rows.append(entry(number=2, seq=1, group="own", time_created_ns=START + 60_000_000_000))
+    write(tmp_path, 0, rows, groups)
+    write(tmp_path, 1, [entry(number=0, seq=1)], groups)
+    copied(tmp_path)
+    assert errors(pg.audit(tmp_path)) == [("PG007", (1,))]
 
 
 def test_dumps_of_two_jobs_in_one_folder_prove_nothing(tmp_path):

@@ -24,13 +24,13 @@ def dumps(tmp_path, ranks=(0, 1)):
         write(tmp_path, rank, rows, world=3)
 
 
-def test_dumps_of_everybody_do_not_say_how_long(tmp_path):
-    """All who could contradict agree, and still a healthy job may have been dumped just then."""
+def test_dumps_of_everybody_are_medium(tmp_path):
+    """All who could contradict agree; by the times of the files they wait for ten minutes."""
     dumps(tmp_path)
     write(tmp_path, 2, [entry(number=0, seq=1)], world=3)
     verdict = pg.audit(tmp_path)
     assert verdict.errors
-    assert told(verdict).startswith("evidence: medium, since how long the call has waited")
+    assert told(verdict).startswith("evidence: medium, since it was made 600 s before")
     assert "rests on dumps of ranks [0-2]" in told(verdict)
 
 

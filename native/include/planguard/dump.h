@@ -44,6 +44,7 @@ constexpr int kGroupField = 1;  // the group; the other fields say what was call
 struct EntryColumns {
   std::vector<uint32_t> row;
   std::vector<int64_t> record, created, collective, pair, op;
+  std::vector<int64_t> process_group;  // number of its process group, -1 where it has none
   std::vector<uint8_t> state;     // 0 scheduled, 1 started, 2 completed, 3 anything else
   std::vector<uint8_t> is_retired, is_pair;
 };
@@ -64,7 +65,7 @@ class Dump {
     return {reinterpret_cast<const char*>(data_.data) + one.first, one.size};
   }
 
-  Value version, library, groups;              // of the dump itself; none where it lacks them
+  Value version, library, groups, status, rank;  // of the dump itself; none where it lacks them
   std::vector<Value> rows;                     // kRowFields values for each distinct entry
   EntryColumns columns;                        // entries by their record numbers
   std::vector<Text> texts;

@@ -1,13 +1,14 @@
-"""Findings about rounds that every known member has reached and that did not end."""
+"""Findings about calls that every known member has reached and that did not end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.audit.findings.evidence import LOOK_AGAIN, collect, timed_out, wavefront_note
 from planguard.audit.findings.say import stopped
 from planguard.audit.findings.wording import MAX_SHOWN, call_words, finding, last_action
-from planguard.audit.readers.part import CONCLUDED, PARTIAL, TIMED_OUT
-from planguard.audit.rounds.moments import in_flight, lasted
+from planguard.audit.readers.part import CONCLUDED, PARTIAL
+from planguard.audit.rounds.moments import COPIED_NS, in_flight, lasted
 from planguard.plan.vocabulary import ROOTED
 from planguard.recording import Progress
 from planguard.words import clean, name_ranks, rank_set
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from planguard.audit.findings.triage import Scene
+    from planguard.audit.rounds.waits import Wait
     from planguard.verdict import Finding
 
 MOVES = (
     "{} reached {}, which was made {:,.1f} s before the recordings were taken: nothing here shows "
     "a hang"
 )
-COPIED_NS = 86_400_000_000_000
-"""A file that was written a day behind the last call of its rank was copied: time limits end."""
-LOOK_AGAIN = "a job that runs looks the same: take the dumps again, a minute later"
 
 
 def arrived(scene: Scene) -> Iterator[Finding]:
@@ -95,19 +94,50 @@ def met(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def unstarted(scene: Scene, waits: Sequence[Wait]) -> Finding:
+    """Return the finding of ranks that issued what others wait in, and have not started it.
+
+    They have reached it. What their devices do in front of it is nothing that was recorded.
+    """
+    held = sorted({(wait.target, wait.owed) for wait in waits if wait.owed is not None})
+    ranks = tuple(rank for rank, _ in held)
+    here = sorted({(wait.rank, wait.action) for wait in waits})
+    first = waits[0]
+    if first.position:
+        what = call_words(scene, first.group, first.position, first.rank)
+    else:
+        what = clean(scene.recording.location(first.rank, first.action).text)
+    verb, whose = ("has", "its device") if len(ranks) == 1 else ("have", "their devices")
+    said = (
+        f"{name_ranks(ranks)} {verb} issued what {name_ranks(rank for rank, _ in here)} "
+        f"{'waits' if len(here) == 1 else 'wait'} for in {what}, and not started it"
+    )
+    cause = f"something on {whose} that was not recorded, in front of it: a kernel, or a stream"
+    scene.open.append(f"{said}: {cause}")
+    return finding(
+        scene,
+        "PG502",
+        said,
+        [*held, *here],
+        ranks=ranks,
+        notes=(
+            f"cause: {cause}",
+            *wavefront_note(scene, ranks, skip=[rank for rank, _ in here]),
+            *_since(scene, here),
+            f"next: {collect(ranks)}",
+        ),
+    )
+
+
 def _since(scene: Scene, places: Sequence[tuple[int, int]]) -> list[str]:
     """Return how sure it is that a call stands: a job that runs is in some call, too."""
     ranks = [scene.recording.ranks[rank] for rank, _ in places]
-    if any(record.kind in PARTIAL for record in ranks) or _timed_out(scene):
+    if any(record.kind in PARTIAL for record in ranks) or timed_out(scene):
         return []  # their logs say that it came to its time limit
     stood = max(lasted(record, action) for record, (_, action) in zip(ranks, places, strict=True))
     if not 0 < stood < COPIED_NS:
         return [f"evidence: weak; the recordings do not say how long it has waited; {LOOK_AGAIN}"]
     return [f"evidence: medium; by the times of the files it was made {stood / 1e9:,.0f} s before"]
-
-
-def _timed_out(scene: Scene) -> bool:
-    return any(gap.kind == TIMED_OUT for gap in scene.recording.gaps)
 
 
 def may_be_more(scene: Scene, here: Sequence[int]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import PARTIAL
+from planguard.audit.readers.part import PARTIAL, TIMED_OUT
+from planguard.audit.rounds.moments import waited
 from planguard.recording import Progress
 from planguard.words import name_ranks, plural, shown
 
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from planguard.audit.rounds.waits import Wait
 
 MAX_GROUPS = 6
-_UNKNOWN_WAIT = "medium, since how long the call has waited is not recorded"
+LOOK_AGAIN = "a job that runs looks the same: take the dumps again, a minute later"
+UNTIMED = "weak, since nothing says how long the call has waited"
 """A recording does not say when it was taken, and the time of its file may be that of a copy: a
 call that has only just been made looks like one that has waited for an hour."""
+TIMED = "medium, since it was made {:,.0f} s before by the times of the files or of later calls"
 
 
 def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
@@ -28,15 +31,17 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
         stuck = {rank for rank, own in scene.graph.waits.items() if own}
         if all(wait.target in stuck for wait in waits):
             return ["evidence: strong; both sides tell of themselves"]
-        return [f"evidence: {_UNKNOWN_WAIT}: the other side may come to it"]
+        return [f"evidence: {_wait_words(scene, waits)}: the other side may come to it"]
     absent = {w.target for w in waits if (w.group, w.position) == (first.group, first.position)}
     lines = scene.rounds.lines[first.group]
     came = [r for r in members if r in lines and lines[r].end >= first.position]
     others = [r for r in members if r not in absent]
     known = scene.recording.groups.get(first.group)
-    strength = _UNKNOWN_WAIT
-    if len(came) != len(others):
-        strength = "medium"
+    strength = _wait_words(scene, waits)
+    if strength == UNTIMED:
+        return [
+            f"evidence: {strength} ({len(came)} of {len(others)} neighbors agree); {LOOK_AGAIN}"
+        ]
     thin = [r for r in absent if scene.recording.ranks[r].kind == "stacks"]
     mute = [r for r in absent if scene.recording.ranks[r].kind in PARTIAL and r not in lines]
     if mute and not thin:
@@ -46,6 +51,22 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
     elif known is not None and known.is_inferred:
         strength = "medium, since the members of the group were concluded"
     return [f"evidence: {strength} ({len(came)} of {len(others)} neighbors agree)"]
+
+
+def _wait_words(scene: Scene, waits: Sequence[Wait]) -> str:
+    """Return how strong it is that somebody waits, by how long that is known to be."""
+    ranks = scene.recording.ranks
+    if timed_out(scene) or any(ranks[wait.rank].kind != "flight-recorder" for wait in waits):
+        return "medium"  # a time limit was reached, or other kinds tell more, or less, of time
+    if all(ranks[rank].has_ended for rank in {wait.target for wait in waits}):
+        return "medium"
+    stood = waited(scene.rounds, waits)
+    return UNTIMED if stood is None else TIMED.format(stood / 1e9)
+
+
+def timed_out(scene: Scene) -> bool:
+    """Tell whether a log says that calls of the job came to their time limits."""
+    return any(gap.kind == TIMED_OUT for gap in scene.recording.gaps)
 
 
 def settle_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:

@@ -146,7 +146,8 @@ class Scene:
                 told |= absent
                 continue
             told |= absent
-            yield say.missing(self, waits)
+            never = [wait for wait in waits if wait.owed is None]
+            yield say.missing(self, never) if never else came.unstarted(self, waits)
         if not told and not explained:
             yield from self._unexplained()
 

@@ -126,7 +126,7 @@ class Calls:
         known = part.groups.get(group)
         if known is None:
             known = part.groups[group] = PartGroup()
-        known.backend = said.backend
+        known.backend = known.backend or said.backend
         description = pair[1] if len(pair) > 1 else ""
         if not known.description and description not in ("undefined", "default_pg"):
             known.description = text(description, 200)

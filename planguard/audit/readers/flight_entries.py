@@ -11,9 +11,9 @@ import contextlib
 from array import array
 from collections import defaultdict
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planguard.audit.readers.flight_calls import END, FIELDS, Calls, group_name
+from planguard.audit.readers.flight_calls import END, FIELDS, Calls, group_name, text
 from planguard.errors import PlanError
 from planguard.recording import UNRECORDED, Call, Progress
 
@@ -28,7 +28,7 @@ MAX_HIDDEN = 1_000_000
 LARGEST = 1 << 62
 CANDIDATES = 8
 """Entries of one call site that are compared with a new one before it is taken apart."""
-NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "op_id", "time_created_ns")
+NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "op_id", "time_created_ns", "pg_id")
 """Fields that are numbers, and text in the JSON that some versions write."""
 _STATES = {
     "scheduled": int(Progress.ISSUED),
@@ -41,8 +41,26 @@ _RETIRED = bytes([Progress.ISSUED, Progress.COMPLETED]) + bytes(254)
 """Progress of a gloo call, by whether it is retired."""
 
 
+class Newest(NamedTuple):
+    """The last numbers that the entries of one process group have.
+
+    Attributes:
+        group: Name of the group.
+        number: Number of the last collective, or of a last send or receive if that is larger.
+        has_pairs: Some entry is a send or receive.
+    """
+
+    group: str
+    number: int
+    has_pairs: bool
+
+
 class Entries:
-    """Turns the entries of one dump into the track of its part."""
+    """Turns the entries of one dump into the track of its part.
+
+    Attributes:
+        part: The part.
+    """
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -54,6 +72,23 @@ class Entries:
         self.op_ids: dict[str, int] = {}
         self.open: dict[str, list[int]] = defaultdict(list)
         self.hidden = 0
+        self._last: dict[tuple[int, str, bool], Newest] = {}
+
+    @property
+    def newest(self) -> dict[tuple[int, str], Newest]:
+        """The last numbers of each process group, by its ``pg_id`` (-1: none) and its own name."""
+        found: dict[tuple[int, str], Newest] = {}
+        for (own, name, is_pair), one in self._last.items():
+            other = found.pop((own, name), one)
+            number, has_pairs = max(one.number, other.number), is_pair or other.has_pairs
+            found[own, name] = Newest(one.group, number, has_pairs)
+        return found
+
+    def _count(self, own: int, pair: Any, number: int, *, is_pair: bool) -> None:
+        """Note the numbers of an entry behind those of its process group."""
+        key = own, text(pair[0], 200), is_pair
+        self._last.pop(key, None)  # in the order of their last entries
+        self._last[key] = Newest(group_name(pair), number, is_pair)
 
     def read(self, entries: list[Any]) -> None:
         """Read all entries, oldest first.
@@ -102,8 +137,11 @@ class Entries:
     def _read_columns(self, rows: list[Row], slot: bytes, *columns: bytes) -> None:
         place_of = list(map(self.calls.place_kept, rows))
         slots = array("I", slot)
-        number, created, position, pair, op = (array("q", column) for column in columns[:5])
-        state, is_retired, is_pair = columns[5:]
+        number, created, position, pair, op, own = (array("q", column) for column in columns[:6])
+        state, is_retired, is_pair = columns[6:]
+        last = dict(zip(zip(own, slots, is_pair, strict=True), range(len(own)), strict=True))
+        for (one, row, is_two), n in sorted(last.items(), key=itemgetter(1)):
+            self._count(one, rows[row][0], max(position[n], pair[n]), is_pair=bool(is_two))
         self.part.dropped = max(0, number[0])
         # Most often every row is a call of its own, and the columns are there already.
         is_same = place_of == list(range(len(rows)))
@@ -152,6 +190,11 @@ class Entries:
         created = _column(list(map(itemgetter("time_created_ns"), entries)))
         positions = list(map(itemgetter("collective_seq_id"), entries))
         self.part.dropped = max(0, number[0])
+        for entry in entries:
+            one = _int(entry, "pg_id") if "pg_id" in entry else -1
+            newest = max(_int(entry, "collective_seq_id"), _int(entry, "p2p_seq_id"))
+            is_two = bool(entry.get("is_p2p"))
+            self._count(one, entry["process_group"], newest, is_pair=is_two)
         slots = self._slots(_rows(entries))
         places = list(map(self.places.__getitem__, slots))
         pairs = {n for n, call in enumerate(self.part.track.calls) if call.is_point_to_point}

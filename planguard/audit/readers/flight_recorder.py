@@ -8,6 +8,8 @@ What a gloo dump does not say, and what is done about it:
 * ``reduce_scatter`` is written as ``all_reduce``: the call stack tells them apart;
 * ``pg_config`` names no members; ``assemble`` concludes them from who took part.
 
+What ``pg_status`` counts beyond the entries is ``flight_status``'s to tell.
+
 In JSON, tuples are lists, None is 0 and numbers of ``pg_status`` are strings.
 """
 
@@ -19,10 +21,13 @@ from typing import Any
 
 from planguard.audit.readers.flight_calls import known_calls, text
 from planguard.audit.readers.flight_entries import Entries
+from planguard.audit.readers.flight_stale import complete_stale
+from planguard.audit.readers.flight_status import compare_status
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json, dump_columns, load_pickle
 from planguard.errors import PlanError
 
+HEAD = ("version", "comm_lib_version", "pg_config", "rank")
 MAX_ENTRIES = 20_000_000
 MAX_MEMBERS = 1_000_000
 _MEMBERS = re.compile(r"\s*\[\s*(?:\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*\]\s*")
@@ -42,22 +47,33 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
     if not isinstance(dump, dict):
         raise PlanError("not a Flight Recorder dump: no table at its top", file=file)
     entries = dump.get("entries", [])
-    part = _part(dump.get("version"), dump.get("comm_lib_version"), dump.get("pg_config"), file)
+    part = _part(*(dump.get(name) for name in HEAD), file)
     if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
         raise PlanError("entries are no list", file=file, path="$.entries")
-    Entries(part).read(entries)
-    return part
+    found = Entries(part)
+    found.read(entries)
+    return _whole(found, dump.get("pg_status"))
 
 
 def _plain(columns: tuple[Any, ...], file: str) -> Part:
     """Return what the columns of a dump say that was not unpickled."""
-    (version, library, groups), *rest = columns
-    part = _part(version, library, groups, file)
-    Entries(part).read_columns(*rest)
-    return part
+    (*head, status, rank), *rest = columns
+    part = _part(*head, rank, file)
+    found = Entries(part)
+    found.read_columns(*rest)
+    return _whole(found, status)
 
 
-def _part(version: Any, library: Any, groups: Any, file: str) -> Part:
+def _whole(found: Entries, status: Any) -> Part:
+    """Return the part of all entries, with what the rest of the dump says of them."""
+    # Threads of gloo end calls in any order, and its status counts messages, which have no entries.
+    if not found.calls.is_gloo:
+        complete_stale(found.part.track)
+        compare_status(status, found)
+    return found.part
+
+
+def _part(version: Any, library: Any, groups: Any, rank: Any, file: str) -> Part:
     """Return a part without its entries.
 
     Raises:
@@ -75,6 +91,7 @@ def _part(version: Any, library: Any, groups: Any, file: str) -> Part:
     part = Part("flight-recorder", file, version=version)
     part.library = library[:80] if isinstance(library, str) and library else None
     part.groups |= _configuration(groups, file)
+    part.rank = rank if type(rank) is int and 0 <= rank < MAX_MEMBERS else None
     return part
 
 

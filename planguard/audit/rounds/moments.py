@@ -29,6 +29,8 @@ STOOD_NS = 3_000_000_000
 while the job goes on (measured on torch 2.13)."""
 GAPS = 2
 """And for this many times the longest pause between two calls of the rank that it waits for."""
+COPIED_NS = 86_400_000_000_000
+"""A file that was written a day behind the last call of its rank was copied: time limits end."""
 TRACES = ("kineto", "execution-trace", "chakra")
 """Kinds that end when somebody stops them."""
 STATELESS = (*TRACES, "nccl-log", "clog")
@@ -202,6 +204,24 @@ def lasted(record: RankRecord, action: int) -> int:
     began = record.track.created[action]
     is_known = record.kind == "flight-recorder" and record.written_ns is not None and began > 0
     return max(0, (record.written_ns or 0) - began) if is_known else 0
+
+
+def waited(rounds: Rounds, waits: Iterable[Wait]) -> int | None:
+    """Return for how long the longest of some waits is known to stand; None: nothing says that.
+
+    By the times of the files of both sides, as long as nobody copied them, and by later calls of
+    the rank that waits, which its own clock times.
+    """
+    ranks, found = rounds.recording.ranks, 0
+    for wait in waits:
+        own, began = ranks[wait.rank], _created(rounds, wait)
+        if began <= 0:
+            continue
+        files = [ranks[rank].written_ns for rank in (wait.rank, wait.target) if rank in ranks]
+        known = [written - began for written in files if written is not None]
+        known = [stood for stood in known if stood < COPIED_NS]
+        found = max(found, max(own.track.created) - began, *known)
+    return found if found >= STOOD_NS else None
 
 
 def in_flight(rounds: Rounds, places: Sequence[tuple[int, int]]) -> float | None:
