@@ -1,26 +1,24 @@
 """Which numbers and texts the expressions of a program may stand for, read off its source.
 
 A test names a limit rather than writing it down: a row, an attribute of a configuration, an entry
-of a dictionary, a parameter, a name of another module. Names are followed through all files
-together, attributes, keys and arguments of one name alike: too many values rather than too few,
-since each is only tried. What files, environments and calls of packages give is not known here.
+of a dictionary, a parameter, a name of another module. Names are followed as Python looks them up
+(``given``); where that cannot be told, all of one spelling are taken: too many values rather than
+too few, since each is only tried. What files, environments and calls of packages give is not known.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from planguard.capture.names.given import Given, Key, name_of
 from planguard.capture.names.source import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Value = int | float | str
-_Bound = tuple[str, ast.expr]
-_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _LARGEST = 1 << 48
 _OPERATORS: dict[type, Callable[[int, int], int | None]] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
@@ -46,13 +44,24 @@ class Bindings:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._files = list(files)
-        self._known: dict[str, list[ast.expr]] | None = None
-        self._found: dict[str, dict[Value, None]] = {}
+        self._known: Given | None = None
+        self._found: dict[Key, dict[Value, None]] = {}
 
     def values(self, node: ast.expr) -> list[Value]:
-        """Return what an expression may be, or be one of; nothing where that is not known."""
+        """Return what an expression may be, or be one of; nothing where that is not known.
+
+        Args:
+            node: An expression of ``tree_of`` a file, or of another tree of the same text.
+        """
         self._solve(node)
         return list(dict.fromkeys(itertools.islice(self._values(node), _MOST)))
+
+    @property
+    def _given(self) -> Given:
+        if self._known is None:
+            trees = {file: tree for file in self._files if (tree := tree_of(file)) is not None}
+            self._known = Given(trees)
+        return self._known
 
     def _solve(self, node: ast.expr) -> None:
         """Find the values of all names that an expression may lead to.
@@ -60,25 +69,33 @@ class Bindings:
         Ways from name to name are not walked one by one: there are too many of them. All names keep
         what was found for them, and are asked again until nothing is new.
         """
-        given = self._given()
-        new: dict[str, list[ast.expr]] = {}
-        todo = [node]
+        new: dict[Key, list[Key | ast.expr]] = {}
+        todo: list[Key | ast.expr] = [node]
         while todo:
-            for name in _names_in(todo.pop()):
-                if name not in self._found and name not in new:
-                    new[name] = given.get(name, [])
-                    todo += new[name]
-        self._found.update({name: {} for name in new})
+            one = todo.pop()
+            keys = self._given.asked(one) if isinstance(one, ast.expr) else [one]
+            for key in keys:
+                if key not in self._found and key not in new:
+                    new[key] = self._given.of(key)
+                    todo += new[key]
+        self._found.update({key: {} for key in new})
         for _ in range(_TURNS):
-            before = sum(len(self._found[name]) for name in new)
-            for name, nodes in new.items():
-                found = self._found[name]
-                for one in nodes:
-                    found.update(dict.fromkeys(itertools.islice(self._values(one), _KEPT)))
+            before = sum(len(self._found[key]) for key in new)
+            for key, entries in new.items():
+                found = self._found[key]
+                for one in entries:
+                    found.update(dict.fromkeys(itertools.islice(self._entry(one), _KEPT)))
                     if len(found) > _KEPT:
                         break
-            if sum(len(self._found[name]) for name in new) == before:
+            if sum(len(self._found[key]) for key in new) == before:
                 break
+
+    def _entry(self, one: Key | ast.expr) -> Iterator[Value]:
+        return self._values(one) if isinstance(one, ast.expr) else iter((*self._found[one],))
+
+    def _of(self, keys: Iterable[Key]) -> Iterator[Value]:
+        for key in keys:
+            yield from tuple(self._found.get(key, ()))
 
     def _values(self, node: ast.expr) -> Iterator[Value]:
         """Return the values of an expression, as far as those of its names are known."""
@@ -91,8 +108,8 @@ class Bindings:
             yield from self._computed(node)
         elif isinstance(node, ast.Call):
             yield from self._called(node)
-        elif (name := _name_of(node)) is not None:
-            yield from tuple(self._found.get(name, ()))
+        elif name_of(node) is not None:
+            yield from self._of(self._given.keys(node))
         else:
             children = (one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
             for child in children:  # a row, the keys and values of a dictionary, either branch
@@ -118,7 +135,7 @@ class Bindings:
 
     def _called(self, call: ast.Call) -> Iterator[Value]:
         """Return what a call may give: the ends of a range, what it is given, what it returns."""
-        name = _name_of(call.func) or ""
+        name = name_of(call.func) or ""
         given = [list(self._values(one)) for one in call.args]
         if name == "range":
             numbers = [[one for one in some if isinstance(one, int)] for some in given]
@@ -128,121 +145,8 @@ class Bindings:
                     yield from (turns[at] for at in (0, -1) if turns)
             return
         if name == "get" and call.args and isinstance(call.args[0], ast.Constant):
-            yield from tuple(self._found.get(str(call.args[0].value), ()))
             given = given[1:]
         for one in itertools.chain.from_iterable(given):
             is_number = name in ("int", "float") and isinstance(one, str)
             yield int(one) if is_number and str(one).isdecimal() else one
-        yield from tuple(self._found.get(f"{name}()", ()))  # of a function: what it returns
-
-    # --- what names are given --------------------------------------------------------------------
-
-    def _given(self) -> dict[str, list[ast.expr]]:
-        if self._known is None:
-            self._known = defaultdict(list)
-            trees = [tree for file in self._files if (tree := tree_of(file)) is not None]
-            nodes = [node for tree in trees for node in tree.parents]
-            parameters = _parameters(nodes)
-            for node in nodes:
-                for name, value in _bound(node, parameters):
-                    self._known[name].append(value)
-        return self._known
-
-
-def _names_in(node: ast.expr) -> Iterator[str]:
-    """Return the names that the values of an expression may be asked of."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.expr) and (name := _name_of(one)) is not None:
-            yield name
-        if isinstance(one, ast.Call):
-            yield f"{_name_of(one.func) or ''}()"
-            if one.args and isinstance(one.args[0], ast.Constant):
-                yield str(one.args[0].value)  # the key that ``get`` takes
-
-
-def _name_of(node: ast.expr) -> str | None:
-    """Return what a value is known by: a name, an attribute, the key of an entry."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript):
-        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return node.slice.value
-        return _name_of(node.value)  # one of a row
-    return None
-
-
-def _bound(node: ast.AST, parameters: dict[str, list[list[str]]]) -> Iterator[_Bound]:
-    """Return the names that a node gives values, each with the expression."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield from _stored(target, node.value)
-    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
-        yield from _stored(node.target, node.value)
-    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-        yield from _stored(node.target, node.iter)
-    elif isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.value, value
-    elif isinstance(node, ast.ImportFrom):
-        for one in node.names:
-            if one.asname is not None:
-                yield one.asname, ast.Name(id=one.name, ctx=ast.Load())
-    elif isinstance(node, _FUNCTIONS):
-        yield from _defaults(node.args)
-        inner = (one for one in ast.walk(node) if isinstance(one, ast.Return) and one.value)
-        yield from ((f"{node.name}()", one.value) for one in inner if one.value is not None)
-    elif isinstance(node, ast.Lambda):
-        yield from _defaults(node.args)
-    elif isinstance(node, ast.Call):
-        yield from _handed(node, parameters)
-
-
-def _handed(call: ast.Call, parameters: dict[str, list[list[str]]]) -> Iterator[_Bound]:
-    """Return what a call gives to names, and the options of a command line."""
-    yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
-    for names in parameters.get(_name_of(call.func) or "", ()):
-        yield from zip(names, call.args, strict=False)
-    option = call.args[0] if call.args else None  # add_argument("--every", default=7)
-    if isinstance(option, ast.Constant) and isinstance(option.value, str):
-        name = option.value.lstrip("-").replace("-", "_")
-        yield from ((name, one.value) for one in call.keywords if one.arg == "default")
-
-
-def _stored(target: ast.expr, value: ast.expr) -> Iterator[_Bound]:
-    if isinstance(target, ast.Tuple | ast.List):
-        rows = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-        is_one_each = len(rows) == len(target.elts)
-        for at, one in enumerate(target.elts):
-            yield from _stored(one, rows[at] if is_one_each else value)
-    elif (name := _name_of(target)) is not None:
-        yield name, value
-        if isinstance(target, ast.Subscript):
-            yield name, target.slice
-
-
-def _defaults(given: ast.arguments) -> Iterator[_Bound]:
-    names = [one.arg for one in (*given.posonlyargs, *given.args)]
-    yield from zip(names[len(names) - len(given.defaults) :], given.defaults, strict=True)
-    for one, value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        if value is not None:
-            yield one.arg, value
-
-
-def _parameters(nodes: Iterable[ast.AST]) -> dict[str, list[list[str]]]:
-    """Return the names that arguments by place have, by the function or class that is called."""
-    found: dict[str, list[list[str]]] = defaultdict(list)
-    for node in nodes:
-        if isinstance(node, _FUNCTIONS):
-            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
-            found[node.name].append(names[1:] if names[:1] in (["self"], ["cls"]) else names)
-        elif isinstance(node, ast.ClassDef):
-            made = [one for one in node.body if getattr(one, "name", "") == "__init__"]
-            fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
-            if made and isinstance(made[0], _FUNCTIONS):
-                found[node.name].append([one.arg for one in made[0].args.args[1:]])
-            elif fields:  # of a dataclass, or of a named tuple
-                found[node.name].append([_name_of(one) or "" for one in fields])
-    return found
+        yield from self._of(self._given.results(call))  # of a function, or of an entry

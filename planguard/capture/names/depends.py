@@ -17,6 +17,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.capture.names.source import root_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -121,7 +123,7 @@ class Program:
         self.called: set[str] = set()  # what is called with what depends, by name
         for file, text in sources.items():
             try:
-                self.files[file] = tree = ast.parse(text)
+                self.files[file] = tree = root_of(file, text)
             except (SyntaxError, ValueError, RecursionError):
                 continue
             self._scopes(tree, Scope(file, tree, None), file, [])

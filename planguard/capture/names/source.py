@@ -154,6 +154,20 @@ def tree_of(file: str) -> Tree | None:
     return known[1]
 
 
+def root_of(file: str, text: str) -> ast.Module:
+    """Return the syntax of a file's text: that of ``tree_of`` where it has this text.
+
+    Raises:
+        SyntaxError: The text is not Python.
+        ValueError: It is not text of a program.
+        RecursionError: It is nested too deeply.
+    """
+    tree = tree_of(file)
+    if tree is not None and "".join(_TREES[file][0]) == text:
+        return tree.root
+    return ast.parse(text)
+
+
 def _parsed(lines: list[str]) -> Tree | None:
     try:
         with warnings.catch_warnings():
