@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.errors import UsageError
 from planguard.files import is_special, refuse_special, unrecorded
 from planguard.files.heads import GZIP, head_of, unzipped
+from planguard.garbage import no_collection
 
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
@@ -21,6 +22,7 @@ HEAD = 4096
 """Bytes that are looked at to tell a plan from other JSON."""
 
 
+@no_collection()
 def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     """Read a plan from a file, bytes, a dict, or a planner's own object.
 

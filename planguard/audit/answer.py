@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.readers.files import collect
 from planguard.audit.readers.helpers import HelperLostError
 from planguard.audit.readers.reading import Reading
-from planguard.audit.readers.safe import no_collection
+from planguard.garbage import no_collection
 
 if TYPE_CHECKING:
     import os

@@ -17,8 +17,8 @@ from planguard.audit.readers.files import collect, kind_of, read
 from planguard.audit.readers.flows import Flows
 from planguard.audit.readers.part import PLAN
 from planguard.audit.readers.reading import read_input
-from planguard.audit.readers.safe import no_collection
 from planguard.audit.readers.times import Times, Work, times_of
+from planguard.garbage import no_collection
 from planguard.plan.format import read as read_plan
 from planguard.plan.vocabulary import COLLECTIVES, HANDLES, LIFETIME, MESSAGES, ROOTED, SENDS
 from planguard.recording.observed import UNRECORDED, Progress

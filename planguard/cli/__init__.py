@@ -90,17 +90,12 @@ class CommandEntry:
         # datetime first: a Ctrl-C in msgspec's own import of it is lost, and the first decoder then
         # ends the process with a segmentation fault (docs/bugs-found.md).
         import datetime as dt  # noqa: F401
-        import gc
         import importlib
 
-        # Nothing that is loaded is ever garbage: looking for some takes a tenth of the start.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        from planguard.garbage import no_collection
+
+        with no_collection():  # nothing that is loaded is ever garbage: a tenth of the start
             module = importlib.import_module(self.module)
-        finally:
-            if was_enabled:
-                gc.enable()
         for value in vars(module).values():
             if isinstance(value, type) and value.__dict__.get("name") == self.name:
                 command: Command = value()

@@ -71,6 +71,8 @@ class RankOrder:
         return (part for part in self.parts if isinstance(part, Block))
 
 
+_WIDE = 256
+"""Bits of a set that is read as text."""
 MARKERS = range(Kind.REPEAT, Kind.BIND + 1)
 """Operations of columns that begin and end blocks."""
 
@@ -258,6 +260,13 @@ def below_masks(block: Block) -> list[int]:
 
 def bits(mask: int) -> Iterator[int]:
     """Yield the members of a bit set, lowest first."""
+    if mask >> _WIDE:  # as text: a turn of the loop below costs the width of the whole set
+        text = bin(mask)[:1:-1]
+        at = text.find("1")
+        while at >= 0:
+            yield at
+            at = text.find("1", at + 1)
+        return
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

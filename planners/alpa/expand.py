@@ -8,8 +8,9 @@ stage.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ..xla.emit import group_name
 from ..xla.steps import (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Host:
+
+class Host(Struct, frozen=True):
     """A worker process and the ranks of its devices."""
 
     worker: str
@@ -14,24 +15,21 @@ class Host:
     devices: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One message of a resharding task, or one broadcast: sender first, then receivers."""
 
     ranks: tuple[int, ...]
     bytes: int | None
 
 
-@dataclass(frozen=True)
-class Gather:
+class Gather(Struct, frozen=True):
     """The gather inside the receiving mesh: groups of ranks, and the bytes that each one has."""
 
     groups: tuple[tuple[int, ...], ...]
     bytes: int | None
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A resharding task.
 
     Attributes:
@@ -51,8 +49,7 @@ class Task:
     dtype: str | None
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One instruction of a worker; ``place`` is its path in the dump."""
 
     op: str
@@ -66,8 +63,7 @@ class Instruction:
     skips_sync: bool = False
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """What a RUN executes.
 
     Attributes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 SEND, RECV, COLLECTIVE = 5, 6, 7
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node of a rank's graph.
 
     Attributes:

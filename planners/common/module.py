@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES as WIDTH
 from planguard.plan.dtypes import NAMES
@@ -33,8 +35,7 @@ ITEM_BYTES = {name: WIDTH[dtype] for name, dtype in NAMES.items()} | {
 _SHOWN = 6
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(Struct, frozen=True):
     """A parameter or buffer.
 
     Attributes:

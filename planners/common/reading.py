@@ -47,11 +47,11 @@ class At:
 
     @property
     def path(self) -> str:
-        """The JSON path."""
-        if self._above is None:
-            return str(self._step)
-        own = f"[{self._step}]" if isinstance(self._step, int) else f".{self._step}"
-        return self._above.path + own
+        """The JSON path; written out once, for what is below it too."""
+        if self._above is not None:
+            own = f"[{self._step}]" if isinstance(self._step, int) else f".{self._step}"
+            self._step, self._above = self._above.path + own, None
+        return str(self._step)
 
     def fail(self, message: str, *, code: str = "PG901", hint: str = "") -> NoReturn:
         """Raise a PlanError about this value."""

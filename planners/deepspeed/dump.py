@@ -96,8 +96,9 @@ def _broadcasts(at: At | None) -> bool:
 
 
 def _commands(at: At, stages: int) -> tuple[tuple[Command, ...], ...]:
+    known: dict[object, tuple[str, int]] = {}
     listed = tuple(
-        tuple(_command(item) for step in stage.each() for item in step.each())
+        tuple(_command(item, known) for step in stage.each() for item in step.each())
         for stage in at.each()
     )
     if len(listed) != stages:
@@ -105,12 +106,18 @@ def _commands(at: At, stages: int) -> tuple[tuple[Command, ...], ...]:
     return listed
 
 
-def _command(at: At) -> Command:
+def _command(at: At, known: dict[object, tuple[str, int]]) -> Command:
+    """Return a command; a schedule says few of them, and says them often."""
+    given = at.value
+    if given.__class__ is str and given in known:
+        return Command(*known[given], at.path)
     text = at.text(100)
     found = _COMMAND.fullmatch(text)
     if found is None:
         at.fail("not a command", hint="for example ForwardPass(buffer_id=0)")
-    return checked(at, found.group(1), found.group(2))
+    command = checked(at, found.group(1), found.group(2))
+    known[text] = command.name, command.buffer
+    return command
 
 
 def checked(at: At, name: str, buffer: str | int | None) -> Command:

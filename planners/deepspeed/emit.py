@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from planguard.plan.building.builder import PlanBuilder
-    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
     from .model import Job, Step
+
+
+Row = dict[str, Any]
+"""An action, as a plan file has it."""
 
 
 class Grid:
@@ -91,69 +94,69 @@ class _Writer:
     def __init__(self, job: Job, grid: Grid, plan: PlanBuilder) -> None:
         self._job, self._grid, self._plan = job, grid, plan
         self._groups: set[str] = set()
+        self._sizes: dict[tuple[str, int], Row] = {}
 
     def write(self, steps: list[Step], at: tuple[int, int, int]) -> None:
-        program = self._plan.program(self._grid.rank(*at))
         open_: set[str] = set()
-        for step in steps:
-            if step.op == "wait":
-                if step.work in open_:
-                    program.wait(step.work, src=self._src(step))
-            elif step.op in {"compute", "exit"}:
-                self._local(program, step, at[0])
-            elif step.group:
-                self._collective(program, step, at, open_)
-            else:
-                self._message(program, step, at)
+        rows = (self._row(step, at, open_) for step in steps)
+        self._plan.program(self._grid.rank(*at)).extend(row for row in rows if row)
+
+    def _row(self, step: Step, at: tuple[int, int, int], open_: set[str]) -> Row:
+        """Return the action of a step; nothing for one that its rank does alone."""
+        if step.op == "wait":
+            return {"op": "wait", "work": step.work, "src": self._src(step)} if (
+                step.work in open_
+            ) else {}  # fmt: skip
+        if step.op == "exit":
+            return {"op": "exit", "src": self._src(step)}
+        if step.op == "compute":
+            return self._fields(step, {"op": "compute", "op_name": step.label, "stage": at[0]})
+        fields = self._fields(step, {"op": step.op, "label": step.label})
+        return (self._collective if step.group else self._message)(step, fields, at, open_)
 
     def _src(self, step: Step) -> tuple[str, int, str]:
         return self._job.file, 0, step.place
 
-    def _local(self, program: ProgramBuilder, step: Step, stage: int) -> None:
-        if step.op == "exit":
-            program.exit(src=self._src(step))
-            return
-        extra: dict[str, Any] = {"mb": step.mb} if step.mb >= 0 else {}
-        program.compute(
-            step.label, src=self._src(step), stage=stage, phase=step.phase or None, **extra
-        )
-
-    def _fields(self, step: Step) -> dict[str, Any]:
-        fields: dict[str, Any] = {"label": step.label, "src": self._src(step)}
+    def _fields(self, step: Step, fields: Row) -> Row:
+        fields["src"] = self._src(step)
         if step.count is not None and step.dtype:
-            fields |= plan_size(step.dtype, step.count)
+            fields |= self._size(step.dtype, step.count)
         if step.mb >= 0:
             fields["mb"] = step.mb
         if step.phase:
             fields["phase"] = step.phase
         return fields
 
+    def _size(self, dtype: str, count: int) -> Row:
+        if (dtype, count) not in self._sizes:
+            self._sizes[dtype, count] = plan_size(dtype, count)
+        return self._sizes[dtype, count]
+
     def _collective(
-        self, program: ProgramBuilder, step: Step, at: tuple[int, int, int], open_: set[str]
-    ) -> None:
+        self, step: Step, fields: Row, at: tuple[int, int, int], open_: set[str]
+    ) -> Row:
         name, ranks = self._grid.members(step.group, *at)
         if len(ranks) == 1:
-            return
+            return {}
         self._declare(name, ranks)
-        fields = self._fields(step)
         if step.op == "broadcast":
             fields["root"] = ranks[step.root]
         if step.work:
             open_.add(step.work)
-            fields |= {"work": step.work, "async_": True}
-        program.add(step.op, group=name, **fields)
+            fields |= {"work": step.work, "async": True}
+        return fields | {"group": name}
 
-    def _message(self, program: ProgramBuilder, step: Step, at: tuple[int, int, int]) -> None:
+    def _message(self, step: Step, fields: Row, at: tuple[int, int, int], _: set[str]) -> Row:
         peer = self._grid.rank(step.peer, at[1], at[2])
-        fields = {**self._fields(step), "stage": at[0]}
+        fields["stage"] = at[0]
         if not self._job.broadcasts:
-            program.add(step.op, peer=peer, **fields)
-            return
+            return fields | {"peer": peer}
         own = self._grid.rank(*at)
         ranks = (min(own, peer), max(own, peer))
         name = f"p2p {ranks[0]}-{ranks[1]}"
         self._declare(name, ranks)
-        program.broadcast(own if step.op == "send" else peer, name, **fields)
+        root = own if step.op == "send" else peer
+        return fields | {"op": "broadcast", "root": root, "group": name}
 
     def _declare(self, name: str, ranks: tuple[int, ...]) -> None:
         if name not in self._groups:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 DEFAULT_BUCKET = 500_000_000
 """Elements: ``reduce_bucket_size`` and ``MEMORY_OPT_ALLREDUCE_SIZE`` of DeepSpeed."""
 
@@ -15,8 +17,7 @@ BUFFER_COMMANDS = (
 PLAIN_COMMANDS = ("ReduceTiedGrads", "ReduceGrads", "OptimizerStep")
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor that is sent or reduced.
 
     Attributes:
@@ -40,8 +41,7 @@ class Tensor:
         return self.dtype.startswith(("float", "bfloat"))
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """One ``PipeInstruction``.
 
     Attributes:
@@ -147,8 +147,7 @@ class Job:
         return any(c.name == "BackwardPass" for listed in self.commands for c in listed)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One action of a stage, for every coordinate of data and model.
 
     Attributes:

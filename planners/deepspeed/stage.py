@@ -49,6 +49,7 @@ class StageSteps:
         self._outputs: dict[int, int] = {}
         self._gradients: dict[int, int] = {}
         self._received: int | None = None
+        self._tensors: dict[tuple[int, str], tuple[Tensor, ...]] = {}
         self._counts = {"LoadMicroBatch": 0, "RecvActivation": 0}
         self._has_sent = self._has_received = not job.first_batch
 
@@ -173,11 +174,7 @@ class StageSteps:
         """Return the messages of one activation or gradient; None for a size not known."""
         if self._job.boundaries is None:
             return [(None, label)]
-        tensors = [
-            tensor
-            for tensor in self._job.boundaries[boundary]
-            if kind == "activations" or tensor.has_gradient
-        ]
+        tensors = list(self._crossing(boundary, kind))
         is_split = self._job.split_activations if kind == "activations" else (
             self._job.split_gradients
         )  # fmt: skip
@@ -190,6 +187,15 @@ class StageSteps:
         many = len(tensors) > 1 or bool(pieces)
         rest = [(t, f"{label}.{i}" if many else label) for i, t in enumerate(tensors)]
         return [*pieces, *rest]
+
+    def _crossing(self, boundary: int, kind: str) -> tuple[Tensor, ...]:
+        """Return the tensors that cross a boundary, forward or as gradients."""
+        found = self._tensors.get((boundary, kind))
+        if found is None:
+            every = self._job.boundaries[boundary] if self._job.boundaries else ()
+            found = tuple(one for one in every if kind == "activations" or one.has_gradient)
+            self._tensors[boundary, kind] = found
+        return found
 
     def _full(self, boundary: int, label: str, command: Command, mb: int) -> None:
         """Put a tensor together that the model ranks hold parts of (``PartitionedTensor.full``)."""

@@ -11,11 +11,10 @@ from .options import read_options
 from .reading import SCHEMA, read_composition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
 
     from planguard.plan.building.builder import PlanBuilder
-    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
     from .model import Composition, Steps, Transfer
@@ -58,9 +57,10 @@ class HicclAdapter:
         )
         known: dict[Composition, Parts] = {}
         for rank, composition in enumerate(everyone):
-            if composition not in known:
-                known[composition] = _of_ranks(factor(composition))
-            _write(plan.program(rank), known[composition].get(rank, {}), rank, file)
+            parts = known.get(composition)
+            if parts is None:
+                parts = known[composition] = _of_ranks(factor(composition))
+            plan.program(rank).extend(_batches(parts.get(rank, {}), rank, file))
         if len(known) > 1:
             message = f"ranks believe in {len(known)} different collectives, as 'ranks' says"
             plan.approximate("ranks-differ", message, scope="plan")
@@ -71,20 +71,23 @@ def _of_ranks(steps: Steps) -> Parts:
     found: Parts = {}
     for number, step in enumerate(steps):
         for one in step:
-            for rank in {one.src, one.dst}:
+            for rank in (one.src, one.dst) if one.src != one.dst else (one.src,):
                 found.setdefault(rank, {}).setdefault(number, []).append(one)
     return found
 
 
-def _write(
-    program: ProgramBuilder, steps: Mapping[int, list[Transfer]], rank: int, file: str
-) -> None:
+def _batches(
+    steps: Mapping[int, list[Transfer]], rank: int, file: str
+) -> Iterator[dict[str, object]]:
+    """Yield the batches of a rank, one a step, as a plan file has them."""
     for number, own in steps.items():
-        with program.batch(src=(file, number, f"step {number}")):
-            for one in own:
-                op, peer = ("isend", one.dst) if one.src == rank else ("irecv", one.src)
-                src = (file, number, f"step {number}, {one.place}")
-                program.add(op, peer=peer, bytes=one.bytes, label=one.label, src=src)
+        name = f"step {number}"
+        ops = []
+        for src, dst, size, label, place in own:
+            op, peer = ("isend", dst) if src == rank else ("irecv", src)
+            where = (file, number, f"{name}, {place}")
+            ops.append({"op": op, "peer": peer, "bytes": size, "label": label, "src": where})
+        yield {"op": "batch", "ops": ops, "src": (file, number, name)}
 
 
 adapter = HicclAdapter()

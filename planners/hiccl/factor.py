@@ -77,7 +77,7 @@ def _level(
     for level in levels[depth + 1 :]:
         width *= level
     home = root // width
-    groups: dict[int, set[int]] = {home: {one for one in targets if one // width == home}}
+    groups: dict[int, set[int]] = {home: set()}
     for target in sorted(targets):
         groups.setdefault(target // width, set()).add(target)
     order = [home] + [one for one in sorted(groups, key=lambda g: (g < home, g)) if one != home]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Primitive:
+
+class Primitive(Struct, frozen=True, cache_hash=True):
     """A multicast from a root, or a reduction to it.
 
     Attributes:
@@ -25,8 +25,7 @@ class Primitive:
     place: str
 
 
-@dataclass(frozen=True)
-class Composition:
+class Composition(Struct, frozen=True, cache_hash=True):
     """What one rank believes the collective to be.
 
     Attributes:

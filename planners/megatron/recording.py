@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from ..common.module import ITEM_BYTES
 from ..common.reading import At, load_json
 
@@ -23,8 +25,7 @@ _HEAD = (
 Source = tuple[str, int, str]
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """One send, receive or collective.
 
     Attributes:
@@ -44,8 +45,7 @@ class Message:
     label: str
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """One call of a rank.
 
     Attributes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rrc", "rcs", "rrs", "rrcs"})
 LOCAL = frozenset({"cpy", "re", "nop"})
@@ -11,8 +13,7 @@ _READ_SOURCE = frozenset({"s", "rrc", "rrs", "rrcs", "cpy", "re"})
 _WRITE_DEST = frozenset({"r", "rrc", "rcs", "rrcs", "cpy", "re"})
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of a thread block.
 
     Attributes:
@@ -53,8 +54,7 @@ class Step:
         return tuple((self.dest[0], self.dest[1] + n) for n in range(self.count))
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """A thread block: steps in order, at most one peer to send to and one to receive from."""
 
     gpu: int

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .matching import match
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planguard.plan.building.builder import PlanBuilder
-    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
-    from .matching import Messages
+    from .matching import Message, Messages
     from .model import BlockId, Event, Program
     from .options import MscclppOptions
 
@@ -49,21 +50,25 @@ class _Emitter:
             if len(ranks) > 1:
                 self.groups[key] = self.plan.group(name, ranks)
 
-    def write(self, block: BlockId, events: tuple[Event, ...], program: ProgramBuilder) -> None:
-        """Write the program of a thread block."""
+    def rows(self, block: BlockId, events: tuple[Event, ...]) -> Iterator[dict[str, Any]]:
+        """Yield the actions of a thread block, as a plan file has them."""
+        incoming, outgoing = self.messages.incoming, self.messages.outgoing
         for at, event in enumerate(events):
             place = f"gpu {block[0]} tb {block[1]} {event.name}, {event.place}"
             src = (self.program.file, at + 1, place)
-            for message in self.messages.incoming.get((block, at), ()):
-                peer = self.ranks[message.other] if message.other is not None else self.nobody
-                program.recv(peer, tag=message.tag, bytes=1, label=message.label, src=src)
+            for message in incoming.get((block, at), ()):
+                yield {"op": "recv", **self._message(message), "src": src}
             if event.barrier is not None and (block[0], event.barrier[0]) in self.groups:
-                program.barrier(self.groups[block[0], event.barrier[0]], src=src)
+                group = self.groups[block[0], event.barrier[0]]
+                yield {"op": "barrier", "group": group, "src": src}
             if event.moves:
-                program.compute(event.name, src=src)
-            for message in self.messages.outgoing.get((block, at), ()):
-                peer = self.ranks[message.other] if message.other is not None else self.nobody
-                program.isend(peer, tag=message.tag, bytes=1, label=message.label, src=src)
+                yield {"op": "compute", "op_name": event.name, "src": src}
+            for message in outgoing.get((block, at), ()):
+                yield {"op": "isend", **self._message(message), "src": src}
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        peer = self.ranks[message.other] if message.other is not None else self.nobody
+        return {"peer": peer, "tag": message.tag, "bytes": 1, "label": message.label}
 
 
 def emit(program: Program, options: MscclppOptions, builder: type[PlanBuilder]) -> Plan:
@@ -82,7 +87,7 @@ def emit(program: Program, options: MscclppOptions, builder: type[PlanBuilder]) 
     emitter = _Emitter(program, plan, messages)
     emitter.barriers()
     for block, rank in emitter.ranks.items():
-        emitter.write(block, program.blocks[block], plan.program(rank))
+        plan.program(rank).extend(emitter.rows(block, program.blocks[block]))
     plan.program(emitter.nobody)
     of_gpu: dict[int, list[int]] = defaultdict(list)
     for block, rank in emitter.ranks.items():

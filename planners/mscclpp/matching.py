@@ -10,19 +10,22 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from .model import BlockId
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .model import BlockId, Counter, Program, Span
+    from .model import Counter, Program, Span
 
-Place = tuple["BlockId", int]
+Place = tuple[BlockId, int]
 """A thread block and one of its events."""
-Use = tuple["BlockId", int, int]
+Use = tuple[BlockId, int, int]
 """The same, and which of the counters of the event."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """What one thread block tells another; ``other`` is None where nobody ever does or listens.
 
     Attributes:

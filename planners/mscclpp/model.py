@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
-if TYPE_CHECKING:
-    from fractions import Fraction
+from msgspec import Struct
 
 BlockId = tuple[int, int]
 """A gpu and one of its thread blocks."""
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(Struct, frozen=True):
     """A counter that some thread blocks raise and others lower.
 
     Attributes:
@@ -36,8 +34,7 @@ class Counter:
         return f"{self.kind} {self.src}>{self.dst} #{self.number}"
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """A stretch of packets in the scratch buffer of a gpu, in chunks."""
 
     gpu: int
@@ -52,8 +49,7 @@ class Span:
         return f"gpu {self.gpu} s[{self.low}:{self.high}]"
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """One operation of a thread block: what it waits for, then what it lets others do.
 
     Attributes:

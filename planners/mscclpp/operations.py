@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .gpus import PAIRED
 from .joins import SYNCS, Joins
@@ -128,7 +129,8 @@ class BlockReader:
                 self._operation(operation, nested=True)
             for place in range(before, len(self.events)):
                 event = self.events[place]
-                self.events[place] = replace(event, place=f"{event.place} iteration {iteration}")
+                named = f"{event.place} iteration {iteration}"
+                self.events[place] = replace(event, place=named)
             self.looped_packets |= times > 1 and any(
                 event.reads or event.writes for event in self.events[before:]
             )
@@ -136,22 +138,22 @@ class BlockReader:
         self.iterations = max(self.iterations, times)
 
     def _event(self, name: str, at: At, found: dict[str, At]) -> Event:
-        event = Event(name, at.path, moves=name in _MOVES)
-        if name in _SIGNALS | _WAITS:
-            incoming = name in _WAITS
-            counters = tuple(self._channel_counters(at, found, incoming=incoming))
-            return _counting(event, counters, incoming=incoming)
+        path, moves = at.path, name in _MOVES
+        if name in _SIGNALS or name in _WAITS:
+            counters = tuple(self._channel_counters(at, found, incoming=name in _WAITS))
+            return _counting(name, path, counters, moves=moves, incoming=name in _WAITS)
         if name in {"sem_acquire", "sem_release"}:
-            semaphores = tuple(self._semaphores(at, found))
-            return _counting(event, semaphores, incoming=name == "sem_acquire")
+            counters = tuple(self._semaphores(at, found))
+            return _counting(name, path, counters, moves=moves, incoming=name == "sem_acquire")
         if name == "barrier":
             if not {"barrier_id", "num_threadblocks"} <= found.keys():
                 at.fail("a barrier needs 'barrier_id' and 'num_threadblocks'")
             number = found["barrier_id"].integer(0, 1 << 16)
-            return replace(event, barrier=(number, found["num_threadblocks"].integer(1, 1 << 16)))
+            wanted = found["num_threadblocks"].integer(1, 1 << 16)
+            return Event(name, path, moves=moves, barrier=(number, wanted))
         reads = tuple(self._packets(at, found, "src_buff", _PACKET_READS.get(name)))
         writes = tuple(self._packets(at, found, "dst_buff", _PACKET_WRITES.get(name)))
-        return replace(event, reads=reads, writes=writes)
+        return Event(name, path, moves=moves, reads=reads, writes=writes)
 
     def _channel_counters(
         self, at: At, found: dict[str, At], *, incoming: bool
@@ -244,5 +246,9 @@ class BlockReader:
         return (self.gpu.number,) if fields["type"].text(10) == "s" else ()
 
 
-def _counting(event: Event, counters: tuple[Counter, ...], *, incoming: bool) -> Event:
-    return replace(event, waits=counters) if incoming else replace(event, signals=counters)
+def _counting(
+    name: str, path: str, counters: tuple[Counter, ...], *, moves: bool, incoming: bool
+) -> Event:
+    if incoming:
+        return Event(name, path, moves=moves, waits=counters)
+    return Event(name, path, moves=moves, signals=counters)

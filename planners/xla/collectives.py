@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .groups import Groups, Participants
 from .steps import Collective, Exchange, Message, Origin, Part, Ranks

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec import Struct
+
 from planguard.errors import PlanError
 
 if TYPE_CHECKING:
@@ -25,8 +27,7 @@ INTEGERS = frozenset(name for name in _BITS if name[0] in "su") | {"pred"}
 ELEMENT_TYPES = frozenset(_BITS)
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The shape of a value.
 
     Attributes:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a step comes from.
 
     Attributes:
@@ -38,8 +40,7 @@ class Origin:
         return self.name + self.round
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One tensor that moves: its bytes, None if unknown, and its element type in the plan."""
 
     bytes: int | None
@@ -57,8 +58,7 @@ class Ranks(tuple[int, ...]):  # noqa: SLOT001 - a tuple cannot have slots
         return self._hash
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """A collective of the group of this device; ``handle`` is set if it is asynchronous."""
 
     op: str
@@ -70,8 +70,7 @@ class Collective:
     handle: str | None = None
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A collective permute as one device sees it: at most one message out and one in."""
 
     origin: Origin
@@ -82,8 +81,7 @@ class Exchange:
     handle: str | None = None
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """A send or a receive; its wait is a step of its own unless it is ``blocking``.
 
     ``stream`` is the one that it runs on, if that is not the program's.
@@ -100,16 +98,14 @@ class Message:
     stream: str | None = None
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """The wait for an asynchronous step."""
 
     origin: Origin
     handle: str
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A loop whose passes are alike."""
 
     origin: Origin
@@ -117,8 +113,7 @@ class Loop:
     body: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A branch that the data decides; ``uniform`` if every device takes the same one."""
 
     origin: Origin
@@ -126,8 +121,7 @@ class Choice:
     branches: tuple[tuple[Step, ...], ...]
 
 
-@dataclass(frozen=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """Any other action of the plan format: its operation and its fields."""
 
     origin: Origin
@@ -139,8 +133,7 @@ Sending = Collective | Exchange | Message
 Step = Sending | Wait | Loop | Choice | Plain
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """Something that the plan cannot say exactly.
 
     Attributes:
@@ -183,7 +176,7 @@ def renamed(step: Step, run: str) -> Step:
     if isinstance(step, Plain):
         return replace(step, origin=origin)
     handle = None if step.handle is None else f"{step.handle} of {run}"
-    return replace(step, origin=origin, handle=handle)  # type: ignore[arg-type]
+    return replace(step, origin=origin, handle=handle)
 
 
 def is_sized(step: Sending) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .model import INTEGERS, Instruction, Shape
 
@@ -13,8 +14,7 @@ MAX_ELEMENTS = 4096
 """Larger arrays are not followed; tables of device ids are far smaller."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Struct, frozen=True):
     """What is known about an array.
 
     Attributes:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.safe import no_collection
+from planguard.garbage import no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ from planguard.audit.readers.blocks import STDIN
 from planguard.audit.readers.files import Input, content, first_lines, kind_of
 from planguard.audit.readers.helpers import MANY, Helpers, may_fork
 from planguard.audit.readers.part import PLAN, SILENT, UNREAD, Part
-from planguard.audit.readers.safe import no_collection
 from planguard.errors import PlanError, UsageError
+from planguard.garbage import no_collection
 from planguard.words import clean
 
 if TYPE_CHECKING:

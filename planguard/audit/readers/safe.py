@@ -11,7 +11,6 @@ no recording holds, are therefore refused before the unpickler sees them.
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import os
 import pickle
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from planguard import kernels
 from planguard.errors import PlanError, shorten
+from planguard.garbage import no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,18 +125,6 @@ def _expect_plain_keys(data: bytes, file: str, hint: str) -> None:
     raise PlanError(
         f"not a readable pickle: malformed at byte {place:,}", file=file, hint="is it complete?"
     )
-
-
-@contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """Keep the garbage collector from walking the objects again and again while they are made."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from planguard.records import decoder_of
 from planguard.words import encodable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from planguard.plan.building.blocks import Line
 
@@ -68,7 +68,7 @@ class Appender:
         """
         return self._append(op, fields)
 
-    def extend(self, actions: Sequence[Mapping[str, Any]]) -> None:
+    def extend(self, actions: Iterable[Mapping[str, Any]]) -> None:
         """Append actions as a plan file has them: ``{"op": "send", "peer": 1, "bytes": 4}``.
 
         For programs that write many actions: all are checked at once, in a fifth of the time of
@@ -81,6 +81,9 @@ class Appender:
         if self._pending:
             raise self._pending[0].not_entered()
         line = author(1)
+        if line is None:  # written by an adapter: build() checks it, and it has no line
+            self._block += actions
+            return
         if self._sources:
             src = frame_of(0)
             actions = [{"src": src, **action} for action in actions]
@@ -91,9 +94,8 @@ class Appender:
                 self._append(action.get("op", ""), {k: action[k] for k in action if k != "op"})
             return
         self._block += nodes
-        if line is not None:
-            left = max(0, MAX_LINES - len(self._lines))
-            self._lines.update((id(node), line) for node in nodes[:left])
+        left = max(0, MAX_LINES - len(self._lines))
+        self._lines.update((id(node), line) for node in nodes[:left])
 
     def _append(self, op: str, fields: dict[str, Any]) -> Handle | None:
         """Append an action; called by the public methods and by nothing else (see ``author``).
@@ -113,9 +115,10 @@ class Appender:
                 dtype = fields["dtype"]
                 if type(dtype) is not str or dtype not in _DTYPES:
                     fields["dtype"] = dtype_name(dtype)
+            if None in fields.values():
+                fields = {name: value for name, value in fields.items() if value is not None}
             try:
-                is_bare = None not in fields.values()
-                node = _CLASSES[op](**fields) if is_bare else self._make(op, fields)
+                node = _CLASSES[op](**fields)
             except (KeyError, TypeError):
                 node = self._make(op, fields)
             line = author(2)

@@ -172,10 +172,12 @@ def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:
     """Yield each distinct ``(reference, signature, first instruction)`` of a program."""
     words = program.code
     triples = list(zip(words[::WORDS], words[1::WORDS], words[3::WORDS], strict=True))
-    for triple in sorted(set(triples)):
+    # Backwards, so that the first of equal ones is what stays.
+    first = dict(zip(reversed(triples), range(len(triples) - 1, -1, -1), strict=True))
+    for triple in sorted(first):
         kind = triple[0] & (MEMBER - 1)
         if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
-            yield triple[1], triple[2], triples.index(triple)
+            yield triple[1], triple[2], first[triple]
 
 
 def _some(ranks: Sequence[int]) -> str:
