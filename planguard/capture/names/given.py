@@ -207,7 +207,7 @@ class Given:
         return one
 
     def _family(self, receiver: ast.expr) -> ast.AST | None:
-        """Return the class whose attributes a receiver has, where it is known: of ``self``, a class."""
+        """Return the class whose attributes a receiver has, where that is known."""
         if not isinstance(receiver, ast.Name):
             return None
         owner = self.scoping.owner(receiver.id, self.scoping.scope(receiver))
