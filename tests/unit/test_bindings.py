@@ -8,6 +8,8 @@ import pytest
 
 from planguard.capture.names.bindings import Bindings
 from planguard.capture.names.source import tree_of
+from planguard.capture.play.further import Further
+from planguard.capture.values.own_answers import PROCESS
 
 
 def values(folder, job, **others):
@@ -155,3 +157,16 @@ def test_namesakes_are_told_apart(tmp_path, job, others):
     """Other functions, modules and classes bind the same name: theirs is not what is meant."""
     texts = {name: NAMESAKES[name] for name in others}
     assert values(tmp_path, job, cfg="n = 1", **texts) == {1}
+
+
+@pytest.mark.parametrize(("bound", "is_known"), [("def other():\n    n = {}", True), ("", False)])
+def test_namesakes_leave_nothing_untried(tmp_path, bound, is_known):
+    """Forty values of that name elsewhere are no answers; of the name that is meant, they are."""
+    own = "n = 1" if is_known else "\n".join(f"n = {at}" for at in range(40))
+    file = tmp_path / "job.py"
+    file.write_text(f"{own}\nx = getpid()\nif x == n: save()\n")
+    other = tmp_path / "other.py"
+    other.write_text("\n".join(bound.format(at).replace("other", f"of_{at}") for at in range(40)))
+    place = f"{file}:{len(own.splitlines()) + 1}"
+    found = Further.of([(PROCESS, place)], [str(file), str(other)])
+    assert bool(found.untried) is not is_known

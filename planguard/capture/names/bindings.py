@@ -12,7 +12,8 @@ import ast
 import itertools
 from typing import TYPE_CHECKING
 
-from planguard.capture.names.given import Given, Key, name_of
+from planguard.capture.names.defined import name_of
+from planguard.capture.names.given import Given, Key
 from planguard.capture.names.source import tree_of
 
 if TYPE_CHECKING:
