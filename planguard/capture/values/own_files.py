@@ -38,7 +38,8 @@ _OPENING = tuple(
     os.path.join("", *parts)  # noqa: PTH118 - with the separator in front
     for parts in (
         (os.sep, "pathlib.py"), (os.sep, "pathlib", "__init__.py"), (os.sep, "gzip.py"),
-        (os.sep, "pathlib", "_local.py"), (os.sep, "torch", "serialization.py"),
+        (os.sep, "pathlib", "_local.py"), (os.sep, "pathlib", "_abc.py"),
+        (os.sep, "pathlib", "types.py"), (os.sep, "torch", "serialization.py"),
         (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
     )
 )  # fmt: skip
