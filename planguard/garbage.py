@@ -15,7 +15,7 @@ def no_collection() -> Iterator[None]:
     """Keep the garbage collector from walking the objects again and again while they are made.
 
     A plan is made of records that are alive until it is, in no circles: every collection walks all
-    of them and finds nothing, which took a quarter to two fifths of a load of 10,000 actions.
+    of them and finds nothing, which took up to two fifths of a load (docs/benchmarks.md).
     """
     was_enabled = gc.isenabled()
     gc.disable()
