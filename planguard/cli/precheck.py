@@ -333,7 +333,7 @@ class _Played:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # N ranks show N bars, in each play
         script = Script(self.args.script, self.args.module, tuple(self.args.rest))
         with varied(variation, played.session.recorder):
-            script()
+            script(played.devices)
 
     def _judge(self, play: Play) -> tuple[Plan, Verdict]:
         from planguard.capture.precheck import judge

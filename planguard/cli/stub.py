@@ -63,7 +63,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     play.journal = journal = Journal()
     is_interrupted = False
     try:
-        play.run(lambda _: job.script())
+        play.run(lambda played: job.script(played.devices))
         play = _decided(play, name, args.model)
     except KeyboardInterrupt:
         if not play.logs:

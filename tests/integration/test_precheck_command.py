@@ -271,6 +271,39 @@ def test_a_script_that_ends_by_itself_says_where_and_why(folder, end, how):
     assert "adapter" not in said
 
 
+DEVICE = """
+import sys, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+if not (torch.accelerator.is_available() and torch.accelerator.device_count() >= 2):
+    print("too few GPUs")
+    sys.exit()
+kind = torch.accelerator.current_accelerator()
+dist.init_process_group(torch.distributed.get_default_backend_for_device(kind))
+mesh = init_device_mesh(kind.type, (dist.get_world_size(),))
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 4)).to(kind)
+plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
+model = parallelize_module(model, mesh, plan)
+model(torch.ones(2, 4, device=kind)).sum().backward()
+if "--bug" in sys.argv and dist.get_rank() == 0:
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--", "--bug"), 1)])
+def test_a_script_that_wants_a_gpu_is_told_of_one(tmp_path, words, code):
+    """It ends where there is none, and is played on the CPU all the same; the ledger says so."""
+    (tmp_path / "train.py").write_text(DEVICE)
+    done = planguard(tmp_path, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    said = " ".join(done.stdout.split())
+    assert "model nccl" in said
+    if not code:
+        assert "asks whether there is a GPU (" in said
+        assert "train.py:6) and ends where there is none" in said
+
+
 def test_a_script_that_exits_with_an_error_shows_its_last_line(folder):
     """An exit status that is none of success is an error, with what was printed in front of it."""
     (folder / "train.py").write_text(EXITS.replace("END", "sys.exit(3)"))

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch.overrides import _get_current_function_mode  # noqa: E402 - torch must be there
 
-from planguard.capture.play.devices import devices_for_ranks  # noqa: E402 - same
+from planguard.capture.play.devices import Devices, devices_for_ranks  # noqa: E402 - same
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 
@@ -64,6 +64,33 @@ def test_a_scaler_for_cuda_scales_without_cuda():
             assert scaler.is_enabled()
             assert scaler.scale(torch.ones(1)).item() == 65536.0
         assert not torch.amp.GradScaler("cuda", enabled=False).is_enabled()
+
+
+@pytest.mark.parametrize("are_told", [False, True])
+def test_whoever_asks_for_a_device_is_told_what_is_said(monkeypatch, are_told):
+    """The truth at first, and that is noted; then one for every rank. A library hears the truth.
+
+    Behind ``torch.device`` every name is the CPU, and the backend is still the device's.
+    """
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    devices = Devices(are_told=are_told)
+    with devices_for_ranks(devices):
+        assert torch.cuda.is_available() is are_told
+        assert torch.accelerator.is_available() is are_told
+        assert torch.accelerator.device_count() == (4 if are_told else 0)
+        torch.accelerator.set_device_index(3)
+        assert len(devices.asked) == (0 if are_told else 3)
+        library = {"torch": torch}
+        for name in ("torch.cuda", "torch.accelerator"):
+            assert eval(f"{name}.is_available()", library) is False  # noqa: S307 - no file of the program's
+        found = torch.accelerator.current_accelerator()
+        assert (found.type if found else None) == ("cuda" if are_told else None)
+        if are_told:
+            device = torch.device(f"{found}:{3}")
+            assert torch.ones(2, device=device).device.type == "cpu"
+            assert torch.distributed.get_default_backend_for_device(device) == "nccl"
+    assert not torch.cuda.is_available()
+    assert torch.accelerator.current_accelerator() is None
 
 
 def test_ranks_share_devices_where_there_are_fewer(monkeypatch):

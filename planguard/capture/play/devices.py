@@ -4,35 +4,80 @@ Which calls a rank issues does not depend on where its tensors lie; only a progr
 device could not be played at all. Without CUDA a device is the CPU. With fewer devices than a node
 has ranks, ranks share them: ``cuda:3`` is ``cuda:1`` of two. Where there are enough, nothing is
 changed.
+
+A program that asks whether there is a device is told what is true, and goes its way on the CPU. One
+that ends there, before it communicates, is played again and told that each rank has one
+(``Devices``).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planguard.sources import is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from planguard.capture.play.logs import RankLog
 
 _NOTHING = ("set_device", "synchronize", "empty_cache", "reset_peak_memory_stats", "ipc_collect")
 _ZERO = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
 _BY_INDEX = ("torch.cuda", "torch.cuda.memory", "torch.cuda._utils")
 """Modules of torch that hold the function which reads a device's number."""
+_CHOSEN = ("set_device_index", "set_device_idx", "synchronize", "empty_cache")
+"""Functions of torch.accelerator that do nothing where there is none."""
+KIND = "devices"
+"""Of the ledger's entries: what a program was told of devices that are not there."""
+
+
+@dataclass
+class Devices:
+    """What a program is told when it asks whether there is a device, where there is none.
+
+    Attributes:
+        are_told: It is told of one for every rank of its node.
+        asked: Places where it asked and was told of none.
+    """
+
+    are_told: bool = False
+    asked: list[str] = field(default_factory=list)
+
+
+def wanted_in(logs: Mapping[int, RankLog]) -> str:
+    """Return where a program that ended before it communicated had asked for a device.
+
+    Empty where one rank issued something, waits, or ended without having asked.
+    """
+    for log in logs.values():
+        if log.actions or log.left_at or not log.devices or not (log.ended or log.end):
+            return ""
+    return next((log.devices[0] for log in logs.values()), "")
+
+
+def note_told(logs: Mapping[int, RankLog], asked: str) -> None:
+    """Say in the ledger that the program was told of devices that are not there."""
+    message = (
+        f"the program asks whether there is a GPU ({asked}) and ends where there is none; it was "
+        "told that each rank has one, and played on the CPU"
+    )
+    for log in logs.values():
+        log.notes.append((KIND, message, "exact"))
 
 
 @contextmanager
-def devices_for_ranks() -> Iterator[None]:
+def devices_for_ranks(devices: Devices | None = None) -> Iterator[None]:
     """Give a rank the devices that it names, as far as there are any, to the end of the block."""
     import torch
 
     with ExitStack() as stack:
         if not torch.cuda.is_available():
-            _on_cpu(stack)
+            _on_cpu(stack, devices or Devices())
         elif (there := torch.cuda.device_count()) < _local_size():
             _shared(stack, there)
         yield
@@ -72,10 +117,15 @@ def _without_devices(original: Any) -> Any:
 # --- no device -----------------------------------------------------------------------------------
 
 
-def _on_cpu(stack: ExitStack) -> None:
+def _on_cpu(stack: ExitStack, devices: Devices) -> None:
     """Let ``cuda`` mean the CPU."""
     import torch
 
+    _set(
+        stack, torch.cuda, "is_available", _answered(torch.cuda.is_available, devices, lambda: True)
+    )
+    if torch.accelerator.current_accelerator() is None:
+        _accelerated(stack, devices)
     for name in _NOTHING:
         _set(stack, torch.cuda, name, lambda *_, **__: None)
     for name in _ZERO:
@@ -89,7 +139,49 @@ def _on_cpu(stack: ExitStack) -> None:
     _set(stack, loading, "default_restore_location", _restoring(loading.default_restore_location))
     scaler = torch.amp.GradScaler
     _set(stack, scaler, "__init__", _scaling(scaler.__init__))
+    # A backward pass runs below the mode, and a DTensor moves tensors to its mesh there.
+    mesh = sys.modules["torch.distributed.device_mesh"].DeviceMesh
+    _set(stack, mesh, "__init__", _meshed(mesh.__init__))
     stack.enter_context(_mode_class()(_to_cpu, torch.device("cpu"), {torch.Tensor.cuda}))
+
+
+def _answered(original: Any, devices: Devices, told: Callable[[], Any]) -> Any:
+    """Return a function that answers the program as ``devices`` says, and libraries truly."""
+
+    def answer(*args: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - no public way
+        if not is_program(frame.f_code.co_filename):
+            return original(*args, **options)
+        if devices.are_told:
+            return told()
+        devices.asked.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        return original(*args, **options)
+
+    return answer
+
+
+def _accelerated(stack: ExitStack, devices: Devices) -> None:
+    """Let ``torch.accelerator`` be CUDA's where the program is told of devices."""
+    import torch
+    import torch.distributed as dist
+
+    accelerator, cuda = torch.accelerator, torch.device("cuda")  # made before it means the CPU
+    for name in _CHOSEN:
+        _set(stack, accelerator, name, lambda *_, **__: None)
+    _set(stack, accelerator, "device_index", lambda *_, **__: nullcontext())
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    told: dict[str, Callable[[], Any]] = {
+        "is_available": lambda: True,
+        "current_accelerator": lambda: cuda,
+        "device_count": _local_size,
+        "current_device_index": lambda: rank,
+        "current_device_idx": lambda: rank,
+    }
+    for name, value in told.items():
+        _set(stack, accelerator, name, _answered(getattr(accelerator, name), devices, value))
+    if devices.are_told:  # what names a device is the CPU by now, and the backend is the device's
+        name = "get_default_backend_for_device"
+        _set(stack, dist, name, _answered(getattr(dist, name), devices, lambda: "nccl"))
 
 
 def _to_cpu(device: Any) -> Any:
@@ -101,6 +193,15 @@ def _to_cpu(device: Any) -> Any:
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         return torch.device("cpu")
     return device
+
+
+def _meshed(original: Any) -> Any:
+    """Let a mesh of CUDA devices be one of the CPU."""
+
+    def init(mesh: Any, device_type: str, *args: Any, **options: Any) -> None:
+        original(mesh, str(_to_cpu(device_type)), *args, **options)
+
+    return init
 
 
 def _restoring(original: Any) -> Any:

@@ -53,6 +53,7 @@ class RankLog:
         left_at: Where it was when it was called back; empty for a rank that came to its end.
         ended: How and where it ended by itself; empty for an exception.
         printed: The last line that it printed.
+        devices: Places where it asked for a device and was told of none (``devices``).
     """
 
     rank: int
@@ -81,6 +82,7 @@ class RankLog:
     left_at: str = ""
     ended: str = ""
     printed: str = ""
+    devices: list[str] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """Write the log for another process."""
@@ -88,7 +90,14 @@ class RankLog:
 
 
 def log_of(
-    session: Session, said: Said, *, end: str, trace: str, imported: list[str], parsed: list[str]
+    session: Session,
+    said: Said,
+    *,
+    end: str,
+    trace: str,
+    imported: list[str],
+    parsed: list[str],
+    devices: list[str],
 ) -> RankLog:
     """Take the log of a session, and what its program said last."""
     recorder = session.recorder
@@ -118,6 +127,7 @@ def log_of(
         left_at=recorder.left_at,
         ended=said.at,
         printed=said.line,
+        devices=devices,
     )
 
 

@@ -2,7 +2,8 @@
 
 ``init_process_group("gloo")`` runs on gloo wherever it runs. What a script chooses by what it finds
 here (``"nccl" if torch.cuda.is_available() else "gloo"``) is another backend where the job runs, so
-that a file which says nccl anywhere else than in a constant of the call names none.
+that a file which says nccl anywhere else than in a constant of the call names none; nor does one
+that asks torch for the backend of a device.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _MODELS = {"gloo": "gloo", "cpu:gloo": "gloo", "nccl": "nccl", "cuda:nccl": "nccl"}
 
+_CHOSEN = ("nccl", "get_default_backend_for_device")
+"""What a file says that chooses its backend by what it finds."""
+
 
 def named_backend(backend: Any, frame: FrameType | None) -> list[str]:
     """Return the backend that a call names, and its line; no backend where it depends."""
@@ -33,7 +37,7 @@ def named_backend(backend: Any, frame: FrameType | None) -> list[str]:
     given = [*call.args, *(one.value for one in call.keywords)] if call is not None else []
     is_constant = any(isinstance(one, ast.Constant) and one.value == backend for one in given)
     text = "".join(linecache.getlines(frame.f_code.co_filename))
-    is_chosen = not is_constant and "nccl" in text.lower()
+    is_chosen = not is_constant and any(one in text.lower() for one in _CHOSEN)
     return ["" if is_chosen or not backend else str(backend).lower(), place]
 
 

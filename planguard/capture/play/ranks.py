@@ -21,6 +21,7 @@ from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.called import CUT, note_interrupted, note_late
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import MOST, follow_values, stub_compute
+from planguard.capture.play.devices import Devices, note_told, wanted_in
 from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
@@ -81,6 +82,8 @@ class Play:
         journal: What its ranks write is put back before it is played again; None leaves it.
         before: What modules of the job asked when they were imported.
         small: Size up to which any value travels, bytes (``mailbox``).
+        devices_at: Where the program asked for a device and ended without: it is told that every
+            rank has one.
         computed: What was done, and why, in words; ``logs``: of the ranks that were played.
         like: Representative of every other rank.
         stuck: What the ranks waited for that waited for what nobody sends.
@@ -102,6 +105,7 @@ class Play:
     journal: Journal | None = None
     before: Before | None = None
     small: int = SMALL_BYTES
+    devices_at: str = ""
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
@@ -137,6 +141,8 @@ class Play:
             return self._rank(job, rank, mailbox)
 
         self.stage(task, restart=lambda play: play.run(job, prepare))
+        if self.devices_at:
+            note_told(self.logs, self.devices_at)
 
     def again(self, odd: Odd, most: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.
@@ -279,6 +285,19 @@ class Play:
         return "a value is needed" if self.stuck or notes else ""
 
     def _play_as(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> None:
+        self._play_once(task, ranks)
+        asked = "" if self.devices_at or self.stuck else wanted_in(self.logs)
+        if not asked:
+            return
+        kept, self.devices_at, self._room = self.logs, asked, None
+        self._has_shown = self.is_quiet  # what it prints now is what the job says
+        if self.journal is not None:
+            self.journal.put_back()
+        self._play_once(task, ranks)
+        if not any(log.actions or log.left_at for log in self.logs.values()):
+            self.logs, self.devices_at, self._room = kept, "", None  # it was not for the device
+
+    def _play_once(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> None:
         place = {
             rank: number
             for number, members in enumerate(rank_classes(self.world_size, self.mesh))
@@ -344,6 +363,7 @@ class PlayedRank:
     Attributes:
         rank: The rank.
         session: The session, inside the block.
+        devices: What its program is told of devices.
         log: The log, behind it.
     """
 
@@ -357,6 +377,7 @@ class PlayedRank:
         self._stack = ExitStack()
         self._at_exit: Callable[[], None] = lambda: None  # nothing was registered
         self._said = Said()
+        self.devices = Devices(are_told=bool(play.devices_at))
         self.log = b""
 
     def __enter__(self) -> Self:
@@ -428,6 +449,7 @@ class PlayedRank:
             trace=frames,
             imported=self._before.imported(),
             parsed=self._before.parsed(),
+            devices=self.devices.asked,
         ).to_json()
         return True
 

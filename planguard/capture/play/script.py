@@ -25,7 +25,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.play.devices import devices_for_ranks
+from planguard.capture.play.devices import Devices, devices_for_ranks
 from planguard.capture.play.loaders import Pass, copied, count, place_of
 from planguard.errors import UsageError
 
@@ -53,10 +53,10 @@ class Script:
     is_module: bool
     arguments: tuple[str, ...]
 
-    def __call__(self) -> None:
+    def __call__(self, devices: Devices | None = None) -> None:
         """Run it as the main program, as Python does; a device that it names is found for it."""
         sys.argv = [self.name, *self.arguments]
-        with devices_for_ranks():
+        with devices_for_ranks(devices):
             self._run()
 
     def _run(self) -> None:
