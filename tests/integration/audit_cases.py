@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import pickle
 import sys
 import zipfile
 from pathlib import Path
@@ -23,11 +25,20 @@ def load(name):
 
 
 def unpack(name, state, folder):
-    """Write the recorded dumps of a program, as it hung or as it was healed, into a folder."""
+    """Write the recorded dumps of a program, as it hung or as it was healed, into a folder.
+
+    Archives keep no times of files: each has that of its recording, once patience was over.
+    """
+    patience = load("record").PATIENCE[state == "stuck"]
     with zipfile.ZipFile(DUMPS / f"{name}.zip") as archive:
         for entry in archive.namelist():
             if entry.startswith(f"{state}/"):
                 (folder / Path(entry).name).write_bytes(archive.read(entry))
+    dumps = list(folder.glob("*.pickle"))
+    made = [pickle.loads(path.read_bytes())["entries"] for path in dumps]  # noqa: S301  our own
+    last = max((one["time_created_ns"] for own in made for one in own), default=0)
+    for path in dumps:
+        os.utime(path, ns=(last + int(patience * 1e9),) * 2)
     return folder
 
 

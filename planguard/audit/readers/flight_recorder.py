@@ -47,7 +47,7 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
     if not isinstance(dump, dict):
         raise PlanError("not a Flight Recorder dump: no table at its top", file=file)
     entries = dump.get("entries", [])
-    part = _part([dump.get(name) for name in HEAD], file)
+    part = _part(tuple(map(dump.get, HEAD)), file)
     if not isinstance(entries, list) or len(entries) > MAX_ENTRIES:
         raise PlanError("entries are no list", file=file, path="$.entries")
     found = Entries(part)
@@ -58,7 +58,7 @@ def read_flight_recorder(data: bytes, file: str) -> Part:
 def _plain(columns: tuple[Any, ...], file: str) -> Part:
     """Return what the columns of a dump say that was not unpickled."""
     (*head, status, rank), *rest = columns
-    part = _part([*head, rank], file)
+    part = _part((*head, rank), file)
     found = Entries(part)
     found.read_columns(*rest)
     return _whole(found, status)
@@ -73,8 +73,8 @@ def _whole(found: Entries, status: Any) -> Part:
     return found.part
 
 
-def _part(head: list[Any], file: str) -> Part:
-    """Return a part without its entries; ``head`` has the values of ``HEAD``.
+def _part(head: tuple[Any, ...], file: str) -> Part:
+    """Return a part without its entries, of the values of ``HEAD``.
 
     Raises:
         PlanError: An unsupported version (PG913), or groups that are none.
