@@ -137,7 +137,9 @@ def test_a_damaged_dump_is_read_alike_or_not_at_all(monkeypatch: pytest.MonkeyPa
             if len(data) < 3:
                 break
         native, general, took = _both(bytes(data), monkeypatch)
-        assert native == general, bytes(data)
+        # A damaged number asks for gigabytes or not, by what the process has free: PG905 or PG901.
+        both = ["PG901" if said == "PG905" else said for said in (native, general)]
+        assert both[0] == both[1], bytes(data)
         taken += took
     assert taken > 200
 

@@ -45,7 +45,7 @@ WITHOUT_TORCH = {
     ("convert", "CSV"): 0,
     ("schema", "plan"): 0,
     ("explain", "PG001"): 0,
-    ("audit", str(ROOT / "examples/audit/missing")): 1,
+    ("audit", str(ROOT / "examples/audit/skipped")): 1,
     ("screen", PLAN): 1,
     ("precheck", "train.py", "--ranks", "2"): "planguard precheck",
     ("dryrun", "-o", "a", "--", "torchrun", "--nproc-per-node", "2", "train.py"): "torchrun",
