@@ -189,6 +189,26 @@ FINISHED = (
 )
 
 
+STEPS = ("step 1 loss 3.2", "step 40 loss 2.9")
+
+
+def test_steps_that_begin_again_behind_a_failure_are_of_a_later_start(tmp_path):
+    """One log of two runs: the words of the first say nothing of the second."""
+    verdict = audit(tmp_path, [*STEPS, *behind(), *STEPS, "step 900 loss 1.1", "training done"])
+    assert "the last start of the job tells of no failure; start 1 of 2" in str(verdict)
+    (tmp_path / "train.log").unlink()
+    verdict = audit(tmp_path, [*STEPS, *behind(2), *STEPS, *behind(1)])
+    assert errors(verdict) == [("PG007", (1,))]
+
+
+@pytest.mark.parametrize("later", [[], ["step 41 loss 2.9"], ["step 40 loss 2.9", "step 41 loss 2"]])
+def test_steps_that_go_on_are_of_the_same_start(later, tmp_path):
+    """Another rank may print its last steps behind the words of the first that fails."""
+    verdict = audit(tmp_path, [*STEPS, "step 40 loss 2.9", *behind(), *later])
+    assert errors(verdict) == [("PG007", (2,))]
+    assert "start 1" not in str(verdict)
+
+
 def test_where_the_last_start_came_to_its_end_that_is_said_first(tmp_path):
     """The first one hung: that is told of it, and the job is not said to be stuck."""
     verdict = audit(tmp_path, [*behind(), RESTART, "epoch 1 of 3", FINISHED])

@@ -61,6 +61,14 @@ GOES_ON = re.compile(
 )
 """How trainers and tqdm print progress: behind an error it was caught and the rank went on, and
 behind a report of who was late the job may have."""
+_ENDS = (
+    "entire process down",
+    "Root Cause (first observed failure)",
+    "Traceback (most recent call last)",
+    "Watchdog caught collective operation timeout",
+)
+"""Words behind which a job does not go back to an earlier step, unless it was started again."""
+_STEP = re.compile(r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}(\d{1,12})")
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -96,13 +104,16 @@ class Log:
     def attempts(self) -> list[Log]:
         """Return the lines of each start of the job.
 
-        A launcher says that it starts anew, or the number of calls of a rank gets less: it begins
-        again with each start, so that between two of them nothing can be compared.
+        A launcher says that it starts anew, the number of calls of a rank gets less, or behind the
+        words of an end the steps of the training begin again: with each start all of them do, so
+        that between two of them nothing can be compared.
         """
         found = [replace(self, lines=[])]
         counts: dict[tuple[int | str, str], int] = {}
+        steps = _Steps()
         for line in self.lines:
             is_new = "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None
+            is_new = steps.begin_again(line.text) or is_new
             said = counted(line.text) if line.who is not None else None
             if said is not None and line.who is not None:
                 key = line.who, said[0]
@@ -111,6 +122,7 @@ class Log:
                     counts.clear()
                 counts[key] = said[1]
             if is_new:
+                steps = steps.anew(line.text)
                 counts = {} if said is None else counts
                 found.append(replace(self, lines=[]))
             found[-1].lines.append(line)
@@ -138,6 +150,35 @@ class Log:
                 by_place.setdefault(int(said[1]) if said is not None else None, []).append(line)
             for place in sorted(by_place, key=lambda known: known is None):
                 yield place, place is not None, by_place[place]
+
+
+@dataclass
+class _Steps:
+    """Numbers of steps that one start of a job printed, and whether words of its end followed."""
+
+    first: int = -1
+    most: int = -1
+    has_ended: bool = False
+
+    def begin_again(self, text: str) -> bool:
+        """Take a line; tell whether it has a step that only a later start of the job prints."""
+        self.has_ended = self.has_ended or any(words in text for words in _ENDS)
+        is_likely = "tep" in text or "poch" in text or "ter" in text  # most lines are none of these
+        said = _STEP.search(text) if is_likely else None
+        if said is None:
+            return False
+        step = int(said[1])
+        if self.has_ended and (step <= self.first or step < self.most):
+            return True
+        self.first = step if self.first < 0 else self.first
+        self.most = max(self.most, step)
+        return False
+
+    def anew(self, text: str) -> _Steps:
+        """Return the steps of the start that a line begins."""
+        found = _Steps()
+        found.begin_again(text)
+        return found
 
 
 def lines_of(data: bytes) -> Log:
