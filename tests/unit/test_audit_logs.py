@@ -201,7 +201,9 @@ def test_steps_that_begin_again_behind_a_failure_are_of_a_later_start(tmp_path):
     assert errors(verdict) == [("PG007", (1,))]
 
 
-@pytest.mark.parametrize("later", [[], ["step 41 loss 2.9"], ["step 40 loss 2.9", "step 41 loss 2"]])
+@pytest.mark.parametrize(
+    "later", [[], ["step 41 loss 2.9"], ["step 40 loss 2.9", "step 41 loss 2"]]
+)
 def test_steps_that_go_on_are_of_the_same_start(later, tmp_path):
     """Another rank may print its last steps behind the words of the first that fails."""
     verdict = audit(tmp_path, [*STEPS, "step 40 loss 2.9", *behind(), *later])
@@ -383,6 +385,15 @@ def test_memory_that_ran_out_is_told_without_its_traceback(line, tmp_path):
     assert "out of memory" in told["PG506"].message
     said = " ".join(note for f in verdict.findings for note in f.notes)
     assert "without its traceback" in said + " ".join(verdict.reasons)
+    assert not errors(verdict)
+
+
+def test_memory_that_a_process_of_mpi_could_not_get_names_its_rank(tmp_path):
+    """mpirun puts the rank in front; the signal of the abort alone would be a victim's, too."""
+    said = ["[1,0]<stdout>:epoch 1", "[1,2]<stderr>:terminate called after throwing an instance of "
+            "'std::bad_alloc'", "[1,2]<stderr>:  what():  std::bad_alloc"]  # fmt: skip
+    verdict = audit(tmp_path, said)
+    assert [f.ranks for f in verdict.findings if f.code == "PG506"] == [(2,)]
     assert not errors(verdict)
 
 

@@ -16,7 +16,7 @@ TELLING = (
     b"MPI_ABORT was invoked", b"called MPI_Abort", b"noticed that process rank",
     b"KILLED BY SIGNAL", b"The first process to do so was", b"first observed failure",
     b"(most recent call last)", b"(most recent call first)", b"OutOfMemoryError: ",
-    b"CUDA out of memory", b"out of memory. Tried to allocate",
+    b"CUDA out of memory", b"out of memory. Tried to allocate", b"'std::bad_alloc'",
 )  # fmt: skip
 """One of them makes a text one that an audit reads."""
 BESIDE = (

@@ -55,7 +55,8 @@ ABANDONED = re.compile(
 _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
 _MEMORY = re.compile(
-    r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}"
+    r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}|"
+    r"terminate called after throwing an instance of 'std::bad_alloc'"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
 _DEVICE = re.compile(r"watchdog thread terminated with exception: (CUDA error: [^\n]{1,200})")
@@ -196,7 +197,11 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
         if voice.traces and GOES_ON.search(text):
             voice.traces.clear()
             trace = None
-        elif "memory" in text and not voice.memory and (said := _MEMORY.search(text)) is not None:
+        elif (
+            ("memory" in text or "bad_a" in text)
+            and not voice.memory
+            and (said := _MEMORY.search(text)) is not None
+        ):
             voice.memory = said[0][:300]
         _mark(voice, text)
     return voice
