@@ -390,8 +390,8 @@ def test_memory_that_ran_out_is_told_without_its_traceback(line, tmp_path):
 
 def test_memory_that_a_process_of_mpi_could_not_get_names_its_rank(tmp_path):
     """mpirun puts the rank in front; the signal of the abort alone would be a victim's, too."""
-    said = ["[1,0]<stdout>:epoch 1", "[1,2]<stderr>:terminate called after throwing an instance of "
-            "'std::bad_alloc'", "[1,2]<stderr>:  what():  std::bad_alloc"]  # fmt: skip
+    ended = "terminate called after throwing an instance of 'std::bad_alloc'"
+    said = ["[1,0]<stdout>:epoch 1", f"[1,2]<stderr>:{ended}", "[1,2]<stderr>:  what():  bad"]
     verdict = audit(tmp_path, said)
     assert [f.ranks for f in verdict.findings if f.code == "PG506"] == [(2,)]
     assert not errors(verdict)
