@@ -8,8 +8,8 @@ Memory is the greatest sum over this process and its ranks (proportional set siz
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -133,7 +133,14 @@ def _share(pid: int) -> int:
 
 def main() -> None:
     """Measure what is named, or everything."""
-    for name in sys.argv[1:] or FIGURES:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
+    asked = parser.parse_args().figures or list(FIGURES)
+    if unknown := [name for name in asked if name not in FIGURES]:
+        parser.error(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    for name in asked:
         job = FIGURES[name][0][0]
         first = FIGURES[name][0][1]
         precheck(**first, on_unsafe="return").run(job)  # imports
