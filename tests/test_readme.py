@@ -201,6 +201,9 @@ def programs(page: Path) -> list[Program]:
     return [Program(one["before"] or "", one["body"], one["why_not"] or "") for one in found]
 
 
+CLUSTERS = ("ray", "dask")
+
+
 @pytest.mark.parametrize("page", marked([page for page in PAGES if programs(page)]))
 def test_every_python_block_runs(page, tmp_path):
     """The Python blocks of a page run one after the other, each behind what a comment supplies.
@@ -216,6 +219,9 @@ def test_every_python_block_runs(page, tmp_path):
         compile(part.body, name_of(page), "exec")
     text = "\n".join(part.before + "\n" + part.body for part in parts if not part.why_not)
     (tmp_path / "page.py").write_text(text, encoding="utf-8")
+    for name in CLUSTERS:
+        if re.search(rf"^\s*(?:from|import) {name}\b", text, re.MULTILINE):
+            pytest.importorskip(name, reason="it comes with the extra test-all")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "page.py"],
         cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False,
