@@ -74,6 +74,7 @@ def test_whoever_asks_for_a_device_is_told_what_is_said(monkeypatch, are_told):
     """
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     devices = Devices(are_told=are_told)
+    built_for = torch.accelerator.current_accelerator()
     with devices_for_ranks(devices):
         assert torch.cuda.is_available() is are_told
         assert torch.accelerator.is_available() is are_told
@@ -84,13 +85,26 @@ def test_whoever_asks_for_a_device_is_told_what_is_said(monkeypatch, are_told):
         for name in ("torch.cuda", "torch.accelerator"):
             assert eval(f"{name}.is_available()", library) is False  # noqa: S307 - no file of the program's
         found = torch.accelerator.current_accelerator()
-        assert (found.type if found else None) == ("cuda" if are_told else None)
+        assert found.type == "cuda" if are_told else found == built_for
         if are_told:
             device = torch.device(f"{found}:{3}")
             assert torch.ones(2, device=device).device.type == "cpu"
             assert torch.distributed.get_default_backend_for_device(device) == "nccl"
     assert not torch.cuda.is_available()
-    assert torch.accelerator.current_accelerator() is None
+    assert torch.accelerator.current_accelerator() == built_for
+
+
+def test_a_build_for_cuda_without_a_device_is_told_of_one(monkeypatch):
+    """Such a build names CUDA as its accelerator, and says that it is not there."""
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: cuda)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    devices = Devices()
+    with devices_for_ranks(devices):
+        assert torch.accelerator.device_count() == 0
+        assert devices.asked
+    with devices_for_ranks(Devices(are_told=True)):
+        assert torch.accelerator.device_count() == 4
 
 
 def test_ranks_share_devices_where_there_are_fewer(monkeypatch):

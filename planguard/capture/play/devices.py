@@ -124,7 +124,9 @@ def _on_cpu(stack: ExitStack, devices: Devices) -> None:
     _set(
         stack, torch.cuda, "is_available", _answered(torch.cuda.is_available, devices, lambda: True)
     )
-    if torch.accelerator.current_accelerator() is None:
+    # A build for CUDA names it as its accelerator also where there is no device.
+    built_for = torch.accelerator.current_accelerator()
+    if built_for is None or built_for.type == "cuda":
         _accelerated(stack, devices)
     for name in _NOTHING:
         _set(stack, torch.cuda, name, lambda *_, **__: None)
