@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from oracle.host import position
 from oracle.models import INFINITE, Queue
 from oracle.program import ANY
+from oracle.state import in_line
 
 if TYPE_CHECKING:
     from oracle.host import HostView, Key, Meeting
@@ -81,8 +82,28 @@ class Blame:
         if node[0] != "operation":
             return False
         operation = self.system.lowered.operations[node[1]]
-        started = self.system.is_started(self.state, operation)
-        return started and self._is_late(self.system.key(self.state, operation))
+        if not self.system.is_started(self.state, operation):
+            return False
+        if operation.is_collective or not self.system.lowered.wildcards:
+            return self._is_late(self.system.key(self.state, operation))
+        return self._is_behind(operation)
+
+    def _is_behind(self, operation: Operation) -> bool:
+        """Tell whether a message of a channel that an operation may use met what disagrees.
+
+        A place on a channel follows from the picks here, so a pair stands for its channel: who
+        sends, who receives, and by which tag. A receive from anybody may use several.
+        """
+        for _, number in self.state.bound:
+            sent = self.system.lowered.operations[number]
+            mixed = self.system.key(self.state, sent) in self.mismatched
+            if not mixed or sent.action.group != operation.action.group:
+                continue
+            src, dst, said = sent.rank, sent.action.peer, operation.action
+            own = (operation.rank, said.peer) if operation.is_send else (said.peer, operation.rank)
+            if own[0] in (src, ANY) and own[1] == dst and said.tag in (sent.action.tag, ANY):
+                return True
+        return False
 
     def _is_late(self, key: Key) -> bool:
         return any(
@@ -100,8 +121,9 @@ class Blame:
             return self._before_start(operation) | self._nobody_to_meet(operation)
         if operation.is_collective:
             return {
-                self._member(operation, rank)
+                node
                 for rank in self.system.needs.missing(self.state, operation)
+                for node in self._member(operation, rank)
             } or {ORPHAN}
         partner = self.system.partner(self.state, operation)
         if partner is not None:
@@ -110,17 +132,18 @@ class Blame:
             return self._hosts_to_come(operation)
         peer = int(operation.action.peer or 0)
         wanted = ("recv" if operation.is_send else "send", self.system.key(self.state, operation))
-        return {self._host(peer, wanted in self._to_come(peer).by_key)}
+        return self._calls(peer, self._to_come(peer).by_key.get(wanted))
 
     def _hosts_to_come(self, operation: Operation) -> set[Node]:
         """Give the hosts, any of which may still issue what an operation could meet."""
         hosts = {
-            self._host(other.rank, comes=True)
+            node
             for other in self.system.lowered.operations
             if not other.is_collective
             and other.is_send != operation.is_send
             and not self.system.view(self.state, other.rank).issued & other.bit
             and self._could_meet(operation, other)
+            for node in self._calls(other.rank, other)
         }
         if hosts:
             self.one_of.add(("operation", operation.id))
@@ -186,12 +209,28 @@ class Blame:
             if ("collective", key) not in self._to_come(rank).by_key
         }
 
-    def _member(self, operation: Operation, rank: int) -> Node:
+    def _member(self, operation: Operation, rank: int) -> set[Node]:
         other = self.system.in_round(self.state, operation, rank)
         if other is not None:
-            return "operation", other.id
+            return {("operation", other.id)}
         wanted = ("collective", self.system.key(self.state, operation))
-        return self._host(rank, wanted in self._to_come(rank).by_key)
+        return self._calls(rank, self._to_come(rank).by_key.get(wanted))
+
+    def _calls(self, rank: int, wanted: Operation | None) -> set[Node]:
+        """Give what stands in front of a call that is to come: of threads, those it comes behind.
+
+        Another thread of its rank may stand where it does for good; the call comes all the same.
+        """
+        if wanted is None:
+            return {ORPHAN}
+        steps = self.system.lowered.steps[rank]
+        thread = next(step.action.thread for step in steps if wanted in step.operations)
+        ahead: set[Node] = {
+            ("thread", rank * STEPS + index)
+            for index in self.system.standing(self.state, rank)
+            if self.system.lowered.threads and in_line(thread, steps[index].action.thread)
+        }
+        return ahead or {self._host(rank, comes=True)}
 
     def _to_come(self, rank: int) -> HostView:
         """Give what the rank will have issued if it ever gets to the end of its program."""

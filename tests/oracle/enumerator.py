@@ -59,7 +59,7 @@ class Ending:
         mismatches: what disagreed, per match.
         matched: something was matched at all, or there are only groups of one rank.
         unjudged: some match is of actions whose identity the plan does not give.
-        lenient: no message was left that might have been buffered.
+        lenient: no message was left that might have been buffered, or that might lead elsewhere.
         jammed: something is stuck even with mismatched matches complete.
     """
 
@@ -120,17 +120,17 @@ class Openness(Enum):
 
 def openness(lowered: Lowered, model: Model) -> Openness:
     """Tell how far the runs of one choice may differ."""
-    kinds = {step.action.kind for steps in lowered.steps for step in steps}
-    fragile = model.fragile_handles and "drop" in kinds
-    if (
-        lowered.wildcards
-        or lowered.threads
-        or fragile
-        or (model.one_lock and takes_turns(lowered))
-        or (model.exit_withdraws and "exit" in kinds)
-    ):
+    if competes(lowered, model) or (model.one_lock and takes_turns(lowered)):
         return Openness.RACES
     return Openness.ORDERS if lowered.program.reorderable else Openness.NOTHING
+
+
+def competes(lowered: Lowered, model: Model) -> bool:
+    """Tell whether it is open what meets, so that with more slack something else may meet."""
+    kinds = {step.action.kind for steps in lowered.steps for step in steps}
+    fragile = model.fragile_handles and "drop" in kinds
+    leaves = model.exit_withdraws and "exit" in kinds
+    return bool(lowered.wildcards or lowered.threads or fragile or leaves)
 
 
 def all_endings(system: System, limit: int, *, favors: bool = False) -> tuple[set[State], int]:
@@ -311,8 +311,15 @@ class Oracle:
         self.states += count
         return sorted(states)
 
-    @staticmethod
-    def _plain(system: System, state: State, choice: Choice) -> Ending:
+    def _is_lenient(self, system: System, state: State) -> bool:
+        """Tell whether what is stuck here is stuck with the most slack, or more slack is no luck.
+
+        SEM 7.2 asks each execution for a cause of its own. Where more slack only ever lets more
+        complete, the one with the most speaks for those that have less.
+        """
+        return competes(self.lowered, self.model) or not system.enabled(state)
+
+    def _plain(self, system: System, state: State, choice: Choice) -> Ending:
         stuck = stuck_actions(system, state)
         what = tuple(sorted(_mismatches(system, state).values()))
         matches = [system.match(state, one) for one in _issued(system, state)]
@@ -320,15 +327,16 @@ class Oracle:
         matched = any(len(match) > 1 for match in matches) or (bool(matches) and alone)
         matched |= len(state.order) == 1 or _has_met(system, state)
         unjudged = any(is_unjudged(match) for match in matches)
-        lenient = not system.enabled(state)
+        lenient = self._is_lenient(system, state)
         return Ending(choice, stuck, bool(stuck), what, matched, unjudged, lenient, bool(stuck))
 
-    @staticmethod
-    def _attributed(system: System, state: State, choice: Choice, stuck: dict[int, int]) -> Ending:
+    def _attributed(
+        self, system: System, state: State, choice: Choice, stuck: dict[int, int]
+    ) -> Ending:
         found = _mismatches(system, state)
         own = Blame(system, state, set(found)).has_own_cause()
         what, jammed = tuple(sorted(found.values())), bool(stuck_actions(system, state))
-        lenient = not system.enabled(state)
+        lenient = self._is_lenient(system, state)
         return Ending(choice, stuck, own, what, matched=True, lenient=lenient, jammed=jammed)
 
 

@@ -63,7 +63,7 @@ class Event(NamedTuple):
     second: int = -1
 
 
-def _in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def in_line(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Tell whether two threads are one, or one of them, or what forks it, has to join the other."""
     for at in range(0, min(len(one), len(other)), 2):
         if one[at] != other[at]:  # two blocks of one thread, which joins one before the other
@@ -299,7 +299,7 @@ class System:
             for index, step in enumerate(steps)
             if index not in issued
             and step.action.before <= issued
-            and not any(_in_line(step.action.thread, thread) for thread in held)
+            and not any(in_line(step.action.thread, thread) for thread in held)
             and not self._between_threads(rank, step.action.thread, issued)
         ]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from oracle.answers import outcome_of
-from oracle.enumerator import Effort, OracleBudget
+from oracle.enumerator import Effort, OracleBudget, enumerate_plan
 from oracle.program import OracleUnsupported
 
 import planguard
@@ -108,6 +108,25 @@ def compare(seeds: range) -> Counter[tuple[str, str]]:
             # The two may blame a hang on a mismatch or not; neither is SAFE.
             assert {found, expected} == {"DEADLOCK", "MISMATCH"}, (seed, model, expected, found)
     return seen
+
+
+ONCE = {
+    "a message not buffered, explained by a mismatch": 250,
+    "from anybody, behind a mismatch": 518,
+    "from anybody, behind a mismatch, buffered": 511,
+    "a thread waits for one of two": 1_413,
+    "a thread waits for one of two, buffered": 735,
+    "one of two senders stands behind a mismatch": 1_607,
+}
+"""What the enumerator blamed otherwise, and last what PlanGuard did, to a seed."""
+
+
+@pytest.mark.parametrize("seed", ONCE.values(), ids=list(ONCE))
+def test_a_hang_is_blamed_on_a_mismatch_by_both(seed: int) -> None:
+    """An execution in which all that is stuck depends on a mismatch is a MISMATCH, not DEADLOCK."""
+    plan, model = random_plan(seed), MODELS[seed % len(MODELS)]
+    assert planguard.check(plan, model=model).outcome.value == "MISMATCH"
+    assert enumerate_plan(plan, model, Effort(STATES, 0, seed)).outcome == "MISMATCH"
 
 
 @pytest.mark.timeout(3_600)  # 2,000 plans with --slow

@@ -71,3 +71,20 @@ def test_who_leaves_early_is_no_other_ranks_affair(make: Any, op: str, size: int
     assert verdict.errors[0].witness is not None
     with pytest.raises(OutsideError, match=op):
         explore(plan, "mpi-eager", 4096)
+
+
+@pytest.mark.parametrize(
+    ("plan", "leaves"),
+    [
+        (from_anybody("broadcast", 4), True),
+        ({"schema": "planguard.plan/1", "world_size": 3,
+          "ranks": {"0": {"actions": [recv("any"), recv(1)]}, "1-2": {"actions": [send(0)]}}},
+         False),
+    ],
+    ids=["a rank leaves early", "two senders"],
+)  # fmt: skip
+def test_the_advice_follows_what_was_picked(plan: Item, leaves: bool) -> None:
+    """PG106 advises a barrier where somebody leaves early, and the sender where one is taken."""
+    advice = planguard.check(plan, model="mpi-eager").errors[0].help
+    assert "name the sender" in advice
+    assert ("put a barrier of its group behind #0 broadcast" in advice) is leaves

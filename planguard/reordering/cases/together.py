@@ -44,6 +44,7 @@ class Part:
         notes: What was picked, in words.
         differs: Whether ranks differ in what they picked.
         matches: Who met whom, by rank and action of the plan that is decided.
+        help: What to change, where what was picked tells; else the code of the finding does.
     """
 
     ordered: FixedPlan
@@ -51,6 +52,7 @@ class Part:
     notes: tuple[str, ...] = ()
     differs: bool = False
     matches: tuple[Met, ...] = ()
+    help: str = ""
 
     @property
     def outcome(self) -> Outcome:
@@ -165,6 +167,7 @@ def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> 
     moved = replace(moved, certainty="some-execution", notes=(*shown.notes, *moved.notes))
     if not shown.differs or moved.code == code:
         return moved
+    general = HELP.get(code, moved.help)
     entry = lookup(code)
     return replace(
         moved,
@@ -172,7 +175,7 @@ def _finding(plan: Plan, shown: Part, finding: Finding, *, code: str | None) -> 
         name=entry.name,
         message=WHEN.get(code, "") + moved.message,
         related=tuple(sorted({*moved.related, moved.code})),
-        help=HELP.get(code, moved.help),
+        help=shown.help or general,
     )
 
 

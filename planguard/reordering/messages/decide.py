@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from planguard import kernels
 from planguard.catalog import report_order
 from planguard.errors import InternalError
+from planguard.execution.findings.help import HELP
 from planguard.execution.findings.mismatch import blocking_rounds, candidates
 from planguard.execution.findings.notes import hazard_findings
 from planguard.execution.findings.reason import Kind as Why
@@ -29,7 +30,7 @@ from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
 from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
-from planguard.plan.actions import KIND_MASK, MEMBER, Kind
+from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind
 from planguard.plan.fixed import AT, written
 from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
@@ -317,15 +318,32 @@ class _Search:
         return self.messages.all[receive].said != self.messages.all[send].said
 
     def _part(self, state: State) -> tuple[Part, EarlyKernels | None]:
+        """Return what an ending says.
+
+        A receive from anybody that is stuck waits for one of several: a mismatch explains it where
+        it explains why one of them does not come. So each that could come is tried.
+        """
+        ranks = [NONE, *range(self.plan.world_size)]
+        tried = list(map(dict, dict.fromkeys(
+            tuple(self._guesses(state, rank).items()) for rank in ranks
+        )))  # fmt: skip
+        first = self._part_with(state, tried[0])
+        if first[0].outcome is not Outcome.DEADLOCK or not first[0].mixes:
+            return first
+        others = (self._part_with(state, guesses) for guesses in tried[1:])
+        return next((found for found in others if found[0].outcome is Outcome.MISMATCH), first)
+
+    def _part_with(self, state: State, guesses: dict[int, int]) -> tuple[Part, EarlyKernels | None]:
         meeting = self._meeting(state)
-        ordered = self.messages.settled(meeting, self._guesses(state))
+        ordered = self.messages.settled(meeting, guesses)
         left = frozenset(self.left[match] for match in state.buffered & self.left.keys())
         early = None
         if left:
             early = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, left)
         verdict = self.fixed(ordered.plan, self.settled, brief=True, implementation=early)
         notes, matches = (*self._notes(meeting), *self._leaves(left)), self._matches(meeting)
-        part = Part(ordered, verdict, notes, differs=True, matches=matches)
+        advice = self._advice(meeting, left)
+        part = Part(ordered, verdict, notes, differs=True, matches=matches, help=advice)
         is_stuck = bool(self.machine.stuck(state))
         if not is_stuck and part.outcome not in {Outcome.SAFE, Outcome.MISMATCH}:
             raise InternalError("an execution that completed does not complete when re-executed")
@@ -341,8 +359,13 @@ class _Search:
         }
         return Meeting(dict(state.pairs | state.seen), buffered, waited)
 
-    def _guesses(self, state: State) -> dict[int, int]:
-        """Pair what did not happen, so that a stuck receive waits for somebody who may send."""
+    def _guesses(self, state: State, rank: int) -> dict[int, int]:
+        """Pair what did not happen, so that a stuck receive waits for somebody who may send.
+
+        Args:
+            state: An ending.
+            rank: Whose messages come first where there are several.
+        """
         met = {number for pair in state.pairs | state.seen for number in pair}
         there = {m.number for m in self.machine.free(state)}
         left = [m for m in self.messages.all if m.number not in met]
@@ -351,8 +374,9 @@ class _Search:
         receives = sorted(
             (m for m in left if m.kind != "send"), key=lambda m: m.number not in there
         )
+        sends = sorted((m for m in left if m.kind == "send"), key=lambda m: m.rank != rank)
         for receive in receives:
-            for send in (m for m in left if m.kind == "send" and m.number not in used):
+            for send in (m for m in sends if m.number not in used):
                 both = receive.number in there and send.number in there
                 if accepts(receive, send) and not both:
                     taken[receive.number] = send.number
@@ -381,6 +405,20 @@ class _Search:
         for rank, at in sorted(left)[:3]:
             action = self.messages.programs[str(rank)][at]
             yield left_early(rank, action[AT], action["op"])
+
+    def _advice(self, meeting: Meeting, left: frozenset[tuple[int, int]]) -> str:
+        """Return what to change, by what was picked: senders, handles, or who leaves early."""
+        found = []
+        if any(is_wild(self.messages.all[number]) for number in meeting.pairs):
+            found.append(HELP[CODE])
+        if meeting.waited:
+            found.append("wait for all of the handles")
+        if left:
+            rank, at = min(left)
+            action = self.messages.programs[str(rank)][at]
+            name = f"#{action[AT]} {action['op']}"
+            found.append(f"put a barrier of its group behind {name} on all members")
+        return "; or ".join(found)
 
     def _note(self, receive: int, send: int) -> str:
         mine, other = self.messages.all[receive], self.messages.all[send]
