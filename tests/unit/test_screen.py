@@ -258,16 +258,22 @@ def test_a_plan_that_hangs_crashes_or_eats_memory_costs_itself_only(hostile):
     assert said["6"] == ("PG903", "not decided: its worker ended with code 3, 3 times")
 
 
+GIVEN_UP = "not decided: its worker was ended by SIGKILL, 3 times"
+
+
 def test_twenty_random_deaths_lose_nothing():
-    """Workers are killed twenty times at random while plans are decided: every row is there."""
+    """Workers are killed twenty times at random while plans are decided: every row is there.
+
+    A trial whose workers were killed three times is given up, and says so: on a busy machine chance
+    does that to one, and each of them takes three of the deaths.
+    """
     given = trials(2000)
     expected = rows_of(pg.screen(given, executor="inline"))
     processes, killed, stop, rng = Processes(2), set(), threading.Event(), random.Random(0)
-    seen = {}
+    seen, given_up = {}, 0
 
     def kill():
         while not stop.wait(rng.uniform(0.05, 0.2)) and len(killed) < 20:
-            # One that dies while it starts takes the same trial with it: three times is its end.
             now = time.monotonic()
             fresh = [
                 pid
@@ -282,7 +288,12 @@ def test_twenty_random_deaths_lose_nothing():
     thread.start()
     try:
         while len(killed) < 20:
-            assert rows_of(pg.screen(given, executor=_Kept(processes), cache=False)) == expected
+            found = rows_of(pg.screen(given, executor=_Kept(processes), cache=False))
+            assert [row.name for row in found] == [row.name for row in expected]
+            other = [row for row, right in zip(found, expected, strict=True) if row != right]
+            given_up += len(other)
+            assert {row.reason for row in other} <= {GIVEN_UP}
+        assert 3 * given_up <= len(killed)
     finally:
         stop.set()
         thread.join()
