@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planguard.execution.findings.reason import UndecidedError, too_many
-from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block
+from planguard.reordering.buffers.beside import are_told_apart, calls_of, keep_their_place
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
 from planguard.reordering.buffers.sent import awaited, orders_sent
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 WAYS = 256
 """Most agreements that are decided when no budget is given, like assignments of branches."""
-_NO_USE = HANDLES | {"compute", "init"}
-"""Operations that take no place among the calls of a group; making its communicator is its own."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,14 @@ class Agreements:
         ways: By coordinated buffer, what they agree on; one of these in every execution.
         is_stated: Whether the plan states that each of them comes up; else each one may be all.
         several: The buffers in which they differ.
+        doubt: Why only a mismatch is sure: members are matched by name, though another call of
+            their group may come before a launch on one rank and behind it on another.
     """
 
     ways: tuple[dict[str, Agreed], ...]
     is_stated: bool
     several: frozenset[str]
+    doubt: UndecidedError | None = None
 
 
 def agreements(
@@ -64,6 +65,7 @@ def agreements(
     """
     options: dict[str, list[Agreed]] = {}
     is_stated = True
+    doubt: UndecidedError | None = None
     for buffer in buffers:
         if buffer.coordination == "rank0-broadcast":
             sent, stated = _broadcast(buffer, ranks, members[buffer.group], deadline)
@@ -72,16 +74,22 @@ def agreements(
     for group in dict.fromkeys(buffer.group for buffer in buffers):
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
         own = {member for buffer in mine for member in buffer.members}
-        for number, cluster in enumerate(_clusters(mine, ranks, members[group])):
+        clusters = _clusters(mine, ranks, members[group])
+        for number, cluster in enumerate(clusters):
             name = f"{group}#{number}"
-            one = _negotiated(cluster, ranks, members[group], model, (name, own))
+            by_name = _matched_by_name(cluster, ranks, members, model, own)
+            if isinstance(by_name, UndecidedError):
+                if len(clusters) > 1 or not are_told_apart(group, own, ranks, members):
+                    raise by_name
+                doubt = by_name
+            one = _negotiated(cluster, ranks, members[group], name, by_name=bool(by_name))
             options |= {buffer: [agreed] for buffer, agreed in one.items()}
     if math.prod(map(len, options.values())) > WAYS and not deadline.is_bounded:
         raise UndecidedError(too_many(f"more than {WAYS:,} orders of flushes that rank 0 may send"))
     chosen = itertools.product(*options.values())
     ways = (dict(zip(options, way, strict=True)) for way in chosen)
     several = frozenset(name for name, found in options.items() if len(found) > 1)
-    return Agreements(tuple(ways), is_stated, several)
+    return Agreements(tuple(ways), is_stated, several, doubt)
 
 
 def _broadcast(
@@ -131,23 +139,33 @@ def _is_settled(
     return True
 
 
-def _negotiated(
+def _matched_by_name(
     buffers: Sequence[Buffer],
     ranks: Ranks,
-    members: Sequence[int],
+    groups: dict[str, list[int]],
     model: ExecutionModel,
-    cluster: tuple[str, set[str]],
-) -> dict[str, Agreed]:
-    found: dict[str, Agreed] = {}
-    name, own = cluster
+    own: set[str],
+) -> bool | UndecidedError:
+    """Return whether members are matched by name, or why no more than a mismatch is sure then.
+
+    Raises:
+        UndecidedError: Groups are not independent, and others communicate in between.
+    """
+    members = groups[buffers[0].group]
     try:
         _refuse_noise(buffers, ranks, members, until_settled=True)
         _refuse_other_places(buffers, ranks, members, own)
-        by_name = False
-    except UndecidedError:
-        if not _may_match_by_name(buffers[0].group, own, ranks, members, model):
+    except UndecidedError as undecided:
+        if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
             raise
-        by_name = True
+        return True if _is_by_name_exact(buffers, own, ranks, groups) else undecided
+    return False
+
+
+def _negotiated(
+    buffers: Sequence[Buffer], ranks: Ranks, members: Sequence[int], name: str, *, by_name: bool
+) -> dict[str, Agreed]:
+    found: dict[str, Agreed] = {}
     for buffer in buffers:
         held = [_of(ranks[rank], buffer) for rank in members]
         names = [_names(one) if one is not None else frozenset[str]() for one in held]
@@ -307,32 +325,25 @@ def _why(op: str, name: str) -> str:
     )
 
 
-def _may_match_by_name(
-    group: str,
-    own: set[str],
-    ranks: Ranks,
-    members: Sequence[int],
-    model: ExecutionModel,
+def _is_by_name_exact(
+    buffers: Sequence[Buffer], own: set[str], ranks: Ranks, members: dict[str, list[int]]
 ) -> bool:
-    """Whether matching by name is exact: nothing else uses the group, and groups are independent.
+    """Whether matching by name is exact where groups do not hold each other up.
 
-    A negotiated member is launched in the background when all ranks have it, whatever else they do.
-    On a host model whose groups do not hold each other up, that is one group per member.
+    A negotiated member is launched in the background when all ranks have it, whatever else they do:
+    that is one group per member, unless something else of their group could come before a launch on
+    one rank and behind it on another.
     """
-    if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
-        return False
-    return not any(_uses(ranks[rank], group, own) for rank in members)
+    group = buffers[0].group
+    if not any(_uses(ranks[rank], group, own) for rank in members[group]):
+        return True
+    return keep_their_place(buffers, own, ranks, members)
 
 
 def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:
     """Return how often a rank uses a group for something else than given members, up to a part."""
-    count = 0
-    for part in rank.order.parts[:end]:
-        for leaf in part.leaves if isinstance(part, Block) else (part,):
-            fields: dict[str, Any] = leaf.fields
-            if fields["op"] in _NO_USE or fields.get("id") in own:
-                continue
-            inner = fields.get("ops", []) if fields["op"] == "batch" else [fields]
-            default = fields.get("group", "world")
-            count += any(one.get("group", default) == group for one in inner)
-    return count
+    return sum(
+        len(calls_of(leaf, group, own))
+        for part in rank.order.parts[:end]
+        for leaf in (part.leaves if isinstance(part, Block) else (part,))
+    )

@@ -100,7 +100,10 @@ def _over_agreements(
     def of(way: dict[str, Agreed]) -> Verdict:
         return _Decision(ranks, plan, model, options, decide, way).verdict()
 
-    return over_ways(plan, model, found, of, deadline)
+    verdict = over_ways(plan, model, found, of, deadline)
+    if found.doubt is not None and verdict.outcome is not Outcome.MISMATCH:
+        raise found.doubt
+    return verdict
 
 
 def _check_threads(plan: Plan, ranks: Ranks) -> None:
