@@ -16,6 +16,7 @@ from oracle.enumerator import Effort, combine, enumerate_plan
 from oracle.program import OracleUnsupported
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator
 
 Item = dict[str, Any]
@@ -172,6 +173,71 @@ def executions_of(plan: Item, programs: list[list[Item]], sent: tuple[Layout, ..
         plans.append({"schema": plan["schema"], "world_size": plan["world_size"],
                       "groups": groups, "ranks": ranks})  # fmt: skip
     return plans
+
+
+def background_launches(plan: Item, rng: random.Random, count: int) -> Iterator[Item]:
+    """Yield executions in which negotiated members are launched on the group of their buffer.
+
+    Every rank reports a member on a communicator of its own, and launches at some later place of
+    its program, behind the last report: its background thread is as slow as that. All ranks launch
+    in one order. An execution that asks for a launch before its report is left out.
+
+    Args:
+        plan: Its buffers are all negotiated, and nothing of them is merged.
+        rng: Draws the executions.
+        count: How many are tried.
+    """
+    world = range(plan["world_size"])
+    programs = [list(orders(plan["ranks"][str(rank)]["actions"])) for rank in world]
+    groups = {spec["id"]: spec.get("group", "world") for spec in plan["fusion"]}
+    home = {name: groups[spec["id"]] for spec in plan["fusion"] for name in spec["members"]}
+    for _ in range(count):
+        turn = rng.sample(sorted(home), len(home))
+        speeds = [rng.choice([0.0, 0.3, 1.0]) for _ in world]
+        found = {}
+        private = {f"report of {name}": dict(plan["groups"][home[name]]) for name in home}
+        for rank in world:
+            actions = in_background(rng, rng.choice(programs[rank]), home, turn, speeds[rank])
+            if actions is None:
+                break
+            found[str(rank)] = {"actions": actions}
+        if len(found) == len(world):
+            yield {"schema": plan["schema"], "world_size": plan["world_size"],
+                   "groups": plan["groups"] | private, "ranks": found}  # fmt: skip
+
+
+def in_background(
+    rng: random.Random, program: list[Item], home: dict[str, str], turn: list[str], speed: float
+) -> list[Item] | None:
+    """Return a program with its launches; None if one is asked for before it is reported."""
+    out: list[Item] = []
+    items = {one["id"]: one for one in program if one.get("id") in home}
+    left = [name for name in turn if name in items]
+    came: set[str] = set()
+
+    def launch() -> None:
+        name = left.pop(0)
+        out.append({"op": "wait", "work": f"report {name}"})
+        out.append({key: value for key, value in items[name].items() if key != "id"})
+
+    for item in program:
+        for name in [item["work"]] if item["op"] == "wait" else []:
+            while name in left:
+                if left[0] not in came:
+                    return None
+                launch()
+        if item.get("id") in home:
+            name = item["id"]
+            came.add(name)
+            out.append({"op": "all_reduce", "bytes": 1, "group": f"report of {name}",
+                        "async": True, "work": f"report {name}"})  # fmt: skip
+        else:
+            out.append(item)
+        while left and left[0] in came and rng.random() < speed:
+            launch()
+    while left and left[0] in came:
+        launch()
+    return out
 
 
 def refuse_unplayed(program: list[Item], members: set[str]) -> None:

@@ -13,7 +13,9 @@ from planguard.reordering.buffers.beside import are_told_apart, calls_of, keep_t
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
 from planguard.reordering.buffers.sent import awaited, orders_sent
+from planguard.reordering.join import mixes
 from planguard.semantics.model import Family
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
+    from planguard.verdict import Verdict
 
 
 WAYS = 256
@@ -37,14 +40,26 @@ class Agreements:
         ways: By coordinated buffer, what they agree on; one of these in every execution.
         is_stated: Whether the plan states that each of them comes up; else each one may be all.
         several: The buffers in which they differ.
-        doubt: Why only a mismatch is sure: members are matched by name, though another call of
-            their group may come before a launch on one rank and behind it on another.
+        beside: Why not every outcome is sure: members are matched by name though others
+            communicate on their group.
+        has_one_place: Whether each of their launches has one place among those other calls.
     """
 
     ways: tuple[dict[str, Agreed], ...]
     is_stated: bool
     several: frozenset[str]
-    doubt: UndecidedError | None = None
+    beside: UndecidedError | None = None
+    has_one_place: bool = True
+
+    def holds(self, verdict: Verdict) -> bool:
+        """Whether a verdict on members that are matched by name is one on their group, too.
+
+        A mismatch is (``beside``). What is stuck besides one may be called its consequence where
+        both are of one communicator, and stuck on its own where they are not.
+        """
+        if self.beside is None or verdict.outcome is Outcome.MISMATCH:
+            return True
+        return self.has_one_place and not mixes(verdict)
 
 
 def agreements(
@@ -65,7 +80,7 @@ def agreements(
     """
     options: dict[str, list[Agreed]] = {}
     is_stated = True
-    doubt: UndecidedError | None = None
+    beside, has_one_place = None, True
     for buffer in buffers:
         if buffer.coordination == "rank0-broadcast":
             sent, stated = _broadcast(buffer, ranks, members[buffer.group], deadline)
@@ -77,19 +92,25 @@ def agreements(
         clusters = _clusters(mine, ranks, members[group])
         for number, cluster in enumerate(clusters):
             name = f"{group}#{number}"
-            by_name = _matched_by_name(cluster, ranks, members, model, own)
-            if isinstance(by_name, UndecidedError):
-                if len(clusters) > 1 or not are_told_apart(group, own, ranks, members):
-                    raise by_name
-                doubt = by_name
-            one = _negotiated(cluster, ranks, members[group], name, by_name=bool(by_name))
+            refused = _why_not_at_once(cluster, ranks, members, own)
+            if refused is not None:
+                why = _beside(cluster, ranks, members, model, (refused, own))
+                beside = beside or why
+                if why is not None and len(clusters) > 1:
+                    raise why
+                if why is not None and not keep_their_place(cluster, ranks, members):
+                    if not are_told_apart(group, own, ranks, members):
+                        raise why
+                    has_one_place = False
+            by_name = refused is not None
+            one = _negotiated(cluster, ranks, members[group], name, by_name=by_name)
             options |= {buffer: [agreed] for buffer, agreed in one.items()}
     if math.prod(map(len, options.values())) > WAYS and not deadline.is_bounded:
         raise UndecidedError(too_many(f"more than {WAYS:,} orders of flushes that rank 0 may send"))
     chosen = itertools.product(*options.values())
     ways = (dict(zip(options, way, strict=True)) for way in chosen)
     several = frozenset(name for name, found in options.items() if len(found) > 1)
-    return Agreements(tuple(ways), is_stated, several, doubt)
+    return Agreements(tuple(ways), is_stated, several, beside, has_one_place)
 
 
 def _broadcast(
@@ -139,27 +160,40 @@ def _is_settled(
     return True
 
 
-def _matched_by_name(
+def _why_not_at_once(
+    buffers: Sequence[Buffer], ranks: Ranks, members: dict[str, list[int]], own: set[str]
+) -> UndecidedError | None:
+    """Return why the agreed order plays a part, or None: nothing else communicates meanwhile."""
+    mine = members[buffers[0].group]
+    try:
+        _refuse_noise(buffers, ranks, mine, until_settled=True)
+        _refuse_other_places(buffers, ranks, mine, own)
+    except UndecidedError as undecided:
+        return undecided
+    return None
+
+
+def _beside(
     buffers: Sequence[Buffer],
     ranks: Ranks,
-    groups: dict[str, list[int]],
+    members: dict[str, list[int]],
     model: ExecutionModel,
-    own: set[str],
-) -> bool | UndecidedError:
-    """Return whether members are matched by name, or why no more than a mismatch is sure then.
+    refused: tuple[UndecidedError, set[str]],
+) -> UndecidedError | None:
+    """Return why members that are matched by name are beside other calls of their group, or None.
+
+    A negotiated member is launched in the background when all ranks have it, whatever else they do.
+    On a host model whose groups do not hold each other up, that is one group per member if nothing
+    else uses theirs.
 
     Raises:
-        UndecidedError: Groups are not independent, and others communicate in between.
+        UndecidedError: Groups hold each other up.
     """
-    members = groups[buffers[0].group]
-    try:
-        _refuse_noise(buffers, ranks, members, until_settled=True)
-        _refuse_other_places(buffers, ranks, members, own)
-    except UndecidedError as undecided:
-        if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
-            raise
-        return True if _is_by_name_exact(buffers, own, ranks, groups) else undecided
-    return False
+    why, own = refused
+    if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
+        raise why
+    group = buffers[0].group
+    return why if any(_uses(ranks[rank], group, own) for rank in members[group]) else None
 
 
 def _negotiated(
@@ -323,21 +357,6 @@ def _why(op: str, name: str) -> str:
         f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it; "
         "if they travel on a communicator of their own, give the buffer a group of its own"
     )
-
-
-def _is_by_name_exact(
-    buffers: Sequence[Buffer], own: set[str], ranks: Ranks, members: dict[str, list[int]]
-) -> bool:
-    """Whether matching by name is exact where groups do not hold each other up.
-
-    A negotiated member is launched in the background when all ranks have it, whatever else they do:
-    that is one group per member, unless something else of their group could come before a launch on
-    one rank and behind it on another.
-    """
-    group = buffers[0].group
-    if not any(_uses(ranks[rank], group, own) for rank in members[group]):
-        return True
-    return keep_their_place(buffers, own, ranks, members)
 
 
 def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:

@@ -74,30 +74,22 @@ def are_told_apart(
 
 
 def keep_their_place(
-    buffers: Sequence[Buffer],
-    own: set[str],
-    ranks: Ranks,
-    members: dict[str, list[int]],
+    buffers: Sequence[Buffer], ranks: Ranks, members: dict[str, list[int]]
 ) -> bool:
     """Whether negotiated buffers of a group have one place among the other calls of the group.
 
     Args:
         buffers: Buffers that are launched together.
-        own: The members of all negotiated buffers of the group.
         ranks: The ranks of the plan.
         members: The ranks of every group.
     """
-    group = buffers[0].group
     others = [b for b in ranks.buffers if b.coordination != "negotiated"]
-    if any(buffer.group == group for buffer in others):
+    if any(buffer.group == buffers[0].group for buffer in others):
         return False  # where their own flushes stand is not known here
-    hidden = {member for buffer in others for member in buffer.members}
-    graph = _Before(ranks, members, group, own, hidden)
-    if not graph.is_known:
-        return False
+    graph = _Before(ranks, members, buffers[0].group)
     mine = {buffer.id for buffer in buffers}
     names = [name for name in graph.reported if name[0] in mine]
-    if graph.size * len(names) > LIMIT:
+    if not graph.is_known or graph.size * len(names) > LIMIT:
         return False
     return all(graph.has_one_place(name) for name in names)
 
@@ -110,16 +102,14 @@ class _Before:
     the end of its launch (buffer, name, "launch").
     """
 
-    def __init__(
-        self,
-        ranks: Ranks,
-        members: dict[str, list[int]],
-        group: str,
-        own: set[str],
-        hidden: set[str],
-    ) -> None:
-        self.group, self.own, self.hidden = group, own, hidden
+    def __init__(self, ranks: Ranks, members: dict[str, list[int]], group: str) -> None:
+        self.group = group
         self.ranks = members[group]
+        self.own: set[str] = set()
+        self.hidden: set[str] = set()
+        for buffer in ranks.buffers:
+            by_name = buffer.coordination == "negotiated"
+            (self.own if by_name else self.hidden).update(buffer.members)
         self.is_known = True
         self.after: dict[Node, list[Node]] = {}
         self.before: dict[Node, list[Node]] = {}
@@ -214,7 +204,7 @@ class _Before:
         """Let what waits for a collective come behind all its calls."""
         end_of: dict[Node, Node] = {}
         for group in dict.fromkeys(name for name, _ in self.calls):
-            rows = [self.calls.get((group, rank)) for rank in members[group]]
+            rows = [self.calls.get((group, rank), []) for rank in members[group]]
             known = [row for row in rows if row is not None]
             if len(known) < len(rows):
                 continue

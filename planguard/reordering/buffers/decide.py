@@ -101,8 +101,8 @@ def _over_agreements(
         return _Decision(ranks, plan, model, options, decide, way).verdict()
 
     verdict = over_ways(plan, model, found, of, deadline)
-    if found.doubt is not None and verdict.outcome is not Outcome.MISMATCH:
-        raise found.doubt
+    if found.beside is not None and not found.holds(verdict):
+        raise found.beside
     return verdict
 
 

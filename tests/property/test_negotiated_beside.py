@@ -1,0 +1,113 @@
+"""Negotiated buffers beside other calls of their group, against brute force, in two readings."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from oracle.enumerator import Effort, combine, enumerate_plan
+from oracle.flushes import background_launches, every_execution, outcome_of
+
+import planguard
+
+Item = dict[str, Any]
+CI, CAMPAIGN = 60, 3_000
+SAMPLES = 12
+"""Executions with launches on the communicator of the group that are tried for every plan."""
+
+
+def call(name: str, group: str, **more: Any) -> Item:
+    """Return an all_reduce."""
+    return {"op": "all_reduce", "bytes": 8, "group": group, "label": name, **more}
+
+
+def piece(rng: random.Random, name: str, kind: str) -> list[Item]:
+    """Return what one member, or one other call, adds to a program."""
+    if kind == "member":
+        size = 12 if rng.random() < 0.04 else 4
+        member = call(name, "g", id=name, work=name) | {"async": True, "bytes": size}
+        return [member, {"op": "wait", "work": name}]
+    if kind == "later":
+        return [call(name, "g", work=name) | {"async": True}, {"op": "wait", "work": name}]
+    return [call(name, "other" if kind == "other" else "g")]
+
+
+def random_plan(seed: int) -> Item:
+    """Return a plan of two or three ranks whose programs differ a little."""
+    rng = random.Random(f"negotiated beside {seed}")
+    world = rng.choice([2, 2, 3])
+    names = [f"m{n}" for n in range(rng.randint(1, 3))]
+    kinds = {name: "member" for name in names}
+    for n in range(rng.randint(1, 2)):
+        kinds[f"x{n}"] = rng.choice(["sync", "sync", "later", "other"])
+    usual = list(kinds)
+    rng.shuffle(usual)
+    programs = []
+    for _ in range(world):
+        order = list(usual)
+        if rng.random() < 0.2:
+            at = rng.randrange(len(order))
+            order.insert(rng.randrange(len(order)), order.pop(at))
+        actions: list[Item] = []
+        for name in order:
+            actions += piece(rng, name, kinds[name])
+        for _ in range(rng.choice([0, 1, 2, 3])):
+            at = rng.randrange(len(actions) - 1) if len(actions) > 1 else 0
+            first, second = actions[at : at + 2] if len(actions) > 1 else (actions[0], {})
+            if second and not (second["op"] == "wait" and second["work"] == first.get("work")):
+                actions[at : at + 2] = [second, first]
+        if rng.random() < 0.05:
+            dropped = rng.choice(names)
+            actions = [a for a in actions if dropped not in (a.get("id"), a.get("work"))]
+        programs.append(loosened(rng, actions))
+    members = list(range(world))
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": world,
+        "groups": {"g": {"ranks": members}, "other": {"ranks": members}},
+        "fusion": [{"id": "f", "group": "g", "members": names, "cap_bytes": 4,
+                    "coordination": "negotiated"}],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }  # fmt: skip
+
+
+def loosened(rng: random.Random, actions: list[Item]) -> list[Item]:
+    """Put two calls in a row that may come in either order into a block, sometimes."""
+    for at in range(len(actions) - 1):
+        pair = actions[at : at + 2]
+        if all(one["op"] != "wait" for one in pair) and rng.random() < 0.15:
+            return [*actions[:at], {"op": "unordered", "body": pair}, *actions[at + 2 :]]
+    return actions
+
+
+def compare(seeds: range) -> Counter[str]:
+    """Compare outcomes; a plan that is no MISMATCH has none on the communicator of the group."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        plan = random_plan(seed)
+        model = ("gloo", "mpi-sync")[seed % 2]
+        found = planguard.check(plan, model=model).outcome.value
+        seen[found] += 1
+        if found == "UNKNOWN":
+            continue
+        if len(every_execution(plan)) <= 8:
+            assert outcome_of(plan, model) == found, (seed, model, found)
+            seen["compared"] += 1
+        rng = random.Random(seed)
+        for fixed in background_launches(plan, rng, SAMPLES):
+            shown = combine(enumerate_plan(fixed, model, Effort(verify=0)).endings, 0).outcome
+            seen["launches"] += 1
+            assert shown != "MISMATCH" or found == "MISMATCH", (seed, model, found, fixed)
+    return seen
+
+
+@pytest.mark.timeout(1_800)  # 3,000 plans with --slow
+def test_members_beside_calls_of_their_group(request: pytest.FixtureRequest) -> None:
+    """Where a negotiated member stands beside other calls of its group, what is decided is so both
+    where its launch travels on a communicator of its own and where it is launched in the background
+    on that of the group.
+    """
+    count = CAMPAIGN if request.config.getoption("--slow") else CI
+    print(compare(range(count)))
