@@ -507,6 +507,56 @@ def test_agreed_flush_beside_other_communication() -> None:
     assert planguard.check(plan(other, "negotiated"), model="nccl").outcome is Outcome.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("m x", "m x", Outcome.SAFE),  # x comes behind the wait of both
+        ("x m", "x m", Outcome.SAFE),
+        ("x m", "m x", Outcome.DEADLOCK),  # neither is reached: x and the wait for m cross
+        ("later m", "later m", Outcome.SAFE),  # x is issued before the report of both
+        ("later m", "m x", Outcome.UNKNOWN),  # behind the launch on one, before it on the other
+        ("early x", "early x", Outcome.UNKNOWN),  # launched before x on one, behind it on the other
+        ("early x", "x m", Outcome.SAFE),  # the second reports when x has met
+    ],
+)
+def test_a_negotiated_launch_has_one_place(first: str, second: str, expected: Outcome) -> None:
+    """Beside another call of its group a negotiated member is decided where every rank has issued
+    that call before the last report, or issues it behind the launch; else only a mismatch is sure.
+    """
+    plan = beside_a_call([first, second])
+    assert planguard.check(plan, model="gloo").outcome is expected
+
+
+def test_a_mismatch_beside_an_open_launch_is_one() -> None:
+    """Where a launch may stand before or behind another call, members of two sizes are a mismatch
+    in either case; not where a missing label could hide that the call met a member.
+    """
+    plan = beside_a_call(["early x", "early x"], sizes=(4, 8))
+    assert planguard.check(plan, model="gloo").outcome is Outcome.MISMATCH
+    assert planguard.check(plan, model="nccl").outcome is Outcome.UNKNOWN
+    unlabeled = beside_a_call(["early x", "early x"], sizes=(4, 8), label={})
+    assert planguard.check(unlabeled, model="gloo").outcome is Outcome.UNKNOWN
+
+
+def beside_a_call(
+    texts: list[str], sizes: tuple[int, int] = (4, 4), label: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return a plan of one negotiated member (m, with its wait) and a call x of its group."""
+    wait, x_wait = {"op": "wait", "work": "m"}, {"op": "wait", "work": "x"}
+    call = {"op": "all_reduce", "bytes": 8, **({"label": "x"} if label is None else label)}
+    programs = []
+    for text, size in zip(texts, sizes, strict=True):
+        member = gradient("m", size)
+        words = {"m": [member, wait], "x": [call], "early": [member],
+                 "later": [call | {"async": True, "work": "x"}]}  # fmt: skip
+        program = [action for word in text.split() for action in words[word]]
+        ends = {"early": wait, "later": x_wait}
+        programs.append(program + [end for word, end in ends.items() if word in text])
+    plan = plan_of(programs, cap_bytes=64, coordination="negotiated")
+    plan["fusion"][0]["members"] = ["m"]
+    return plan
+
+
 def on_mesh(**buffer: Any) -> dict[str, Any]:
     """Return a plan of 2 x 2 ranks with a tensor-parallel collective between gradients."""
 
