@@ -39,7 +39,7 @@ def random_plan(seed: int) -> Item:
     rng = random.Random(f"negotiated beside {seed}")
     world = rng.choice([2, 2, 3])
     names = [f"m{n}" for n in range(rng.randint(1, 3))]
-    kinds = {name: "member" for name in names}
+    kinds = dict.fromkeys(names, "member")
     for n in range(rng.randint(1, 2)):
         kinds[f"x{n}"] = rng.choice(["sync", "sync", "later", "other"])
     usual = list(kinds)

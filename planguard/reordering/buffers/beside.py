@@ -41,7 +41,7 @@ Node = tuple[Any, ...]
 
 
 def calls_of(leaf: Leaf, group: str, own: set[str]) -> list[dict[str, Any]]:
-    """Return the calls of a leaf on a group that are not given members; more than one in a batch."""
+    """Return the calls of a leaf on a group that are not given members; a batch may hold more."""
     fields = leaf.fields
     if fields["op"] in NO_USE or fields.get("id") in own:
         return []
@@ -50,13 +50,10 @@ def calls_of(leaf: Leaf, group: str, own: set[str]) -> list[dict[str, Any]]:
     return [one for one in inner if one.get("group", default) == group]
 
 
-def are_told_apart(
-    group: str, own: set[str], ranks: Ranks, members: dict[str, list[int]]
-) -> bool:
-    """Whether a launch that meets another call of its group is seen: all of them have labels, and
-    no other call has that of a member.
+def are_told_apart(group: str, own: set[str], ranks: Ranks, members: dict[str, list[int]]) -> bool:
+    """Whether a launch that meets another call of its group is seen.
 
-    Then a mismatch of members matched by name is one on the communicator of the group, too. Let
+    All of them have labels, and no other call has that of a member. Then a mismatch of members matched by name is one on the communicator of the group, too. Let
     every rank launch a member as soon as the last rank has reported it, and all else happen as
     before: either the same calls meet up to that mismatch, or at the first place where ranks differ
     a member meets another call; the place is full then, since all ranks launch at once.
@@ -98,8 +95,8 @@ class _Before:
     """What always comes before what, from the reports of members to the ends of their launches.
 
     A node is a leaf issued (rank, number), a leaf done (rank, number, "done"), the end of the k-th
-    collective of a group (group, k, "end"), the last report of a member (buffer, name, "report") and
-    the end of its launch (buffer, name, "launch").
+    collective of a group (group, k, "end"), the last report of a member (buffer, name, "report")
+    and the end of its launch (buffer, name, "launch").
     """
 
     def __init__(self, ranks: Ranks, members: dict[str, list[int]], group: str) -> None:
@@ -192,8 +189,10 @@ class _Before:
             return
         key = fields.get("group", "world"), rank
         known = self.calls.setdefault(key, [])
-        if fields.get("id") in self.hidden or known is None or any(
-            other[1] >= first and not mask >> (other[1] - first) & 1 for other, _ in known
+        if (
+            fields.get("id") in self.hidden
+            or known is None
+            or any(other[1] >= first and not mask >> (other[1] - first) & 1 for other, _ in known)
         ):
             self.calls[key] = None
             self.is_known &= key[0] != self.group
