@@ -53,10 +53,11 @@ def calls_of(leaf: Leaf, group: str, own: set[str]) -> list[dict[str, Any]]:
 def are_told_apart(group: str, own: set[str], ranks: Ranks, members: dict[str, list[int]]) -> bool:
     """Whether a launch that meets another call of its group is seen.
 
-    All of them have labels, and no other call has that of a member. Then a mismatch of members matched by name is one on the communicator of the group, too. Let
-    every rank launch a member as soon as the last rank has reported it, and all else happen as
-    before: either the same calls meet up to that mismatch, or at the first place where ranks differ
-    a member meets another call; the place is full then, since all ranks launch at once.
+    All of them have labels, and no other call has that of a member. Then a mismatch of members
+    matched by name is one on the communicator of the group, too. Let every rank launch a member as
+    soon as the last rank has reported it, and all else happen as before: either the same calls meet
+    up to that mismatch, or at the first place where ranks differ a member meets another call; the
+    place is full then, since all ranks launch at once.
     """
     labels: tuple[set[Any], set[Any]] = set(), set()
     for rank in members[group]:
