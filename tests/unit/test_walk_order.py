@@ -24,16 +24,19 @@ class Names(list):
 
 
 def taken(*names):
+    """Return what a call is given."""
     return names
 
 
 def extended(s):
+    """Make a list longer by a set."""
     names = [0]
     names.extend(s)
     return names
 
 
 def added(s):
+    """Add a set to a list in place, under a ``try``."""
     names = [0]
     try:
         names += s
@@ -43,12 +46,14 @@ def added(s):
 
 
 def sliced(s):
+    """Put a set into a list."""
     names = [0, 1, 2]
     names[1:2] = s
     return names
 
 
 def resumed(s):
+    """Give a star from a generator."""
     yield (0, *s)
 
 
@@ -73,12 +78,12 @@ WALKS = {
     "map of lists": lambda s: next(map(list, [s])),
     "list of a class": lambda s: tuple(Names(s)),
     "starred": lambda s: ["first", *s],
-    "starred behind": lambda s: tuple([*s, *range(2)]),
+    "starred behind": lambda s: [*s, *range(2)],
     "starred in a loop": lambda s: [(one, [one, (1, *s)]) for one in range(2)],
     "arguments": lambda s: taken("first", *s),
-    "extended": lambda s: extended(s),
-    "added": lambda s: added(s),
-    "in a slice": lambda s: sliced(s),
+    "extended": extended,
+    "added": added,
+    "in a slice": sliced,
     "joined": lambda s: tuple("".join(s)),
     "joined bytes": lambda s: b"".join({one.encode() for one in s}),
     "sorted by nothing": lambda s: tuple(sorted(s, key=lambda _: 0)),
@@ -167,7 +172,7 @@ def test_the_block_leaves_nothing_behind():
 
 
 def test_a_list_that_lets_no_stack_be_read_says_so(monkeypatch):
-    """Where lists are made unseen and the stack is not found, the block says that it sees not all."""
+    """Where lists are made unseen and the stack is not found, the block says so."""
     monkeypatch.setattr(walk_order, "LISTS_ASK", False)
     monkeypatch.setattr(made_lists, "_header", lambda: None)
     with walked(lambda found, _: found[::-1]) as is_hooked:

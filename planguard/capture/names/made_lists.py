@@ -4,7 +4,7 @@ From Python 3.13 on a list takes the elements of a set straight from its table (
 of ``Objects/listobject.c``). Where a function does so (``walk_order``), the function is replaced;
 ``[*s]``, ``f(a, *s)``, ``names += s`` and ``names[:] = s`` are instructions. Each code object that
 has one of them is watched by ``sys.monitoring``: in front of the instruction its operands are read
-from the frame's stack, and behind it the list, an object as any other, gets the order that is given.
+from the frame's stack, and behind it the list, an object as any other, gets its order.
 
 Nothing is written to the stack. Where it lies in a frame is found by functions that have a known
 object there; where they do not find it, the block says so.
@@ -34,7 +34,7 @@ _FRAME = 24
 _HEADERS = range(7, 15)
 """Words of a frame among which its variables may begin: 9 in 3.13."""
 _TAGS = 7
-"""Bits of a word of the stack that are no part of an address, from 3.14 on: 1 for a borrowed one."""
+"""Bits of a word of the stack that are no part of an address, from 3.14 on: 1 if borrowed."""
 _IN_PLACE = 13
 """``NB_INPLACE_ADD`` of ``opcode.h``."""
 _EXTEND, _OPERATE, _SLICE, _CONSTANT = (
@@ -52,7 +52,7 @@ _NAME = "planguard: lists of sets"
 
 
 class Making(NamedTuple):
-    """An instruction that makes or changes a list: where its operands are, in words behind the header.
+    """An instruction that makes or changes a list: where its operands are, in words.
 
     Attributes:
         given: What the elements come from.
@@ -86,7 +86,11 @@ class _Made:
 def makings(code: CodeType) -> dict[int, Making]:
     """Return the instructions of a code object that may make a list of a set, by their offset."""
     raw = code.co_code
-    if _EXTEND not in raw[::2] and _SLICE not in raw[::2] and bytes((_OPERATE, _IN_PLACE)) not in raw:
+    if (
+        _EXTEND not in raw[::2]
+        and _SLICE not in raw[::2]
+        and bytes((_OPERATE, _IN_PLACE)) not in raw
+    ):
         return {}
     steps = list(dis.get_instructions(code))
     found: dict[int, Making] = {}
@@ -126,11 +130,10 @@ def _depths(code: CodeType, steps: list[Any]) -> dict[int, int]:
         found[offset] = depth
         at = order[offset]
         step = steps[at]
-        arg = step.arg if step.opcode in dis.hasarg else None
         if step.opcode in dis.hasjrel:
-            work.append((step.argval, depth + dis.stack_effect(step.opcode, arg, jump=True)))
+            work.append((step.argval, depth + dis.stack_effect(step.opcode, step.arg, jump=True)))
         if step.opcode not in _ENDS and at + 1 < len(steps):
-            behind = depth + dis.stack_effect(step.opcode, arg, jump=False)
+            behind = depth + dis.stack_effect(step.opcode, step.arg, jump=False)
             work.append((steps[at + 1].offset, behind))
     return found
 
@@ -296,5 +299,5 @@ def _header() -> int | None:
         if is_watched:
             _short(known)
             _long(known)
-    both = set.intersection(*probe.headers) if len(probe.headers) == 2 else set()  # noqa: PLR2004
+    both = set.intersection(*probe.headers) if len(probe.headers) == 2 else set()
     return both.pop() if len(both) == 1 else None

@@ -2,10 +2,11 @@
 
 Played ranks share one interpreter and with it the seed of its hashes; real ranks have one each. The
 order of a set shows in a loop, a list, ``map``, ``next(iter(s))``, ``pop``, a text, a starred
-argument: all ask the type for an iterator. That method of ``set`` and ``frozenset`` is replaced while
-a rank is played, so that nothing depends on how the source is written. From Python 3.13 on a list
-takes the elements without asking; then what makes one is replaced, too (``made_lists`` for what is an
-instruction). CPython only, which is what torch runs on; where a slot is not found, the block says so.
+argument: all ask the type for an iterator. That method of ``set`` and ``frozenset`` is replaced
+while a rank is played, so that nothing depends on how the source is written. From Python 3.13 on a
+list takes the elements without asking; then what makes one is replaced, too (``made_lists`` for
+what is an instruction). CPython only, which is what torch runs on; where a slot is not found, the
+block says so.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
 
 _TP_INIT, _TP_ITER, _TP_REPR = 60, 62, 66  # of typeslots.h
 _SCANNED = range(16, 512, 8)
-"""Bytes of a type object among which a slot is looked for; 216 for iter on all builds up to 3.14."""
+"""Bytes of a type object among which a slot is looked for; iter's is 216 up to 3.14."""
 _CALL_BEHIND_INIT = 104
 """Bytes from ``tp_init`` to ``tp_vectorcall`` of a type object."""
 LISTS_ASK = sys.version_info < (3, 13)
 """Later versions copy the elements of a set into a list without asking it for an iterator."""
 _ITERATED = ((set, _TP_ITER, "__iter__"), (frozenset, _TP_ITER, "__iter__"))
-_COPIED = ((list, _TP_INIT, "__init__"), (set, _TP_REPR, "__repr__"), (frozenset, _TP_REPR, "__repr__"))
+_COPIED = (
+    (list, _TP_INIT, "__init__"),
+    (set, _TP_REPR, "__repr__"),
+    (frozenset, _TP_REPR, "__repr__"),
+)
 _ORDERED = (int, float, complex, bool)
 _HASHED_BY_ADDRESS_UP_TO = (3, 12)
 """Before this version ``None`` is hashed by its address, too."""
@@ -209,7 +214,7 @@ def _by_method(kind: type, number: int, name: str) -> Iterator[None]:
         if called is not None:
             called.value = call
         for one in (kind, *_heirs(kind)):
-            # A class that is made meanwhile takes the slot over; one with a method of its own has it.
+            # A class made meanwhile takes the slot over; one with a method of its own has it.
             if _slot_value(one, number) == by_name and _defines(one, name) is kind:
                 _slot(one, offset).value = own
 
@@ -267,5 +272,7 @@ def _offset(number: int) -> int | None:
     if sys.implementation.name != "cpython":
         return None
     wanted = {kind: _slot_value(kind, number) for kind in (set, frozenset, list, dict, tuple)}
-    found = [at for at in _SCANNED if all(_slot(k, at).value == (v or None) for k, v in wanted.items())]
+    found = [
+        at for at in _SCANNED if all(_slot(k, at).value == (v or None) for k, v in wanted.items())
+    ]
     return found[0] if len(found) == 1 else None
