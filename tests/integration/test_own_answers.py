@@ -28,7 +28,6 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
-from planguard.capture.names.walk_order import LISTS_ASK  # noqa: E402 - same
 from planguard.capture.play import further, odd_plays  # noqa: E402 - same
 
 pytestmark = pytest.mark.wheel
@@ -80,6 +79,7 @@ class Holder:
 
     def __init__(self):
         self.names = list(names())
+        self.starred = ["first", *names()]
 
 
 def by_function():
@@ -111,6 +111,11 @@ def by_list_made_elsewhere():
         reduce(name)
 
 
+def by_star_made_elsewhere():
+    for name in Holder().starred[1:]:
+        reduce(name)
+
+
 def by_dictionary_made_elsewhere():
     for name in dict.fromkeys(names()):
         reduce(name)
@@ -124,12 +129,8 @@ def by_hash():
 
 SETS = [
     by_function, by_generator, by_pop, by_map, by_first, by_list_made_elsewhere,
-    by_dictionary_made_elsewhere, by_hash,
+    by_star_made_elsewhere, by_dictionary_made_elsewhere, by_hash,
 ]  # fmt: skip
-
-
-if not LISTS_ASK:  # the ledger says that a list made of a set is taken to be alike on all ranks
-    SETS.remove(by_list_made_elsewhere)
 
 
 @pytest.mark.parametrize("job", SETS, ids=lambda job: job.__name__)

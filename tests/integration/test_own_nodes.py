@@ -39,7 +39,6 @@ torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
-from planguard.capture.names.walk_order import LISTS_ASK  # noqa: E402 - same
 
 pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(300)]
 
@@ -266,10 +265,6 @@ def act(flag):
     dist.all_reduce(torch.ones(1))
 
 
-if not LISTS_ASK:  # the ledger says that a list made of a set is taken to be alike on all ranks
-    del ASKED["a list of a set"]
-
-
 @pytest.mark.parametrize("name", ASKED)
 def test_what_a_node_has_is_its_own(name):
     """Undecided with the line; or unsafe where two ranks differ as they are."""
@@ -287,7 +282,6 @@ TWINS = [
     "threads and a queue", "a pool in turn",
 ]  # fmt: skip
 """One of each kind whose other answers are few."""
-TWINS = [name for name in TWINS if name in ASKED]
 
 
 def agreed(name):

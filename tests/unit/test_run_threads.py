@@ -46,6 +46,28 @@ def test_a_thread_runs_from_its_start_to_its_join():
     assert shape(actions) == ["a", [["b"], ["t"]], "c"]
 
 
+def test_a_thread_that_is_only_waited_for_is_in_turn():
+    """While a thread with a group of its own runs on, calls behind the join of another come behind
+    that one's. If the main thread calls or starts something in between, nothing says so.
+    """
+    begin = [mark(STARTED, 1), mark(STARTED, 2), call("l", 1), call("t", 2)]
+    later = [mark(JOINED, 2), call("b"), mark(JOINED, 1), call("c")]
+    assert shape([*begin, *later]) == [[["l"], ["t", "b"]], "c"]
+    assert shape([*begin, call("x"), *later]) == [[["l"], ["t"], ["x", "b"]], "c"]
+    third = [mark(STARTED, 3), call("u", 3)]
+    ended = [mark(JOINED, 3), call("d")]
+    assert shape([*begin, *third, *later, *ended]) == [[["l"], ["t"], ["u"], ["b", "c"]], "d"]
+
+
+def test_what_a_thread_in_turn_joins_is_behind_it():
+    """A thread that another one starts and joins is in turn where that one is."""
+    actions = [
+        mark(STARTED, 1), mark(STARTED, 2, by=1), call("u", 2), mark(JOINED, 2, by=1), call("t", 1),
+        mark(JOINED, 1), call("c"),
+    ]  # fmt: skip
+    assert shape(actions) == ["u", "t", "c"]
+
+
 def test_what_another_thread_waited_for_the_main_one_has_not():
     """A result that thread 2 reads ends nothing for the main thread: its later calls stay beside
     those of thread 1. Once the main thread has waited for thread 2, they are behind both.

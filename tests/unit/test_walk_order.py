@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from planguard.capture.names.walk_order import LISTS_ASK, has_own_order, walked
+from planguard.capture.names import made_lists, walk_order
+from planguard.capture.names.walk_order import has_own_order, walked
 
 pytestmark = pytest.mark.skipif(
     sys.implementation.name != "cpython", reason="the slot is one of CPython's"
@@ -16,6 +17,44 @@ pytestmark = pytest.mark.skipif(
 
 class Own(set):
     """A set of the program's own."""
+
+
+class Names(list):
+    """A list of the program's own."""
+
+
+def taken(*names):
+    """Return what a call is given."""
+    return names
+
+
+def extended(s):
+    """Make a list longer by a set."""
+    names = [0]
+    names.extend(s)
+    return names
+
+
+def added(s):
+    """Add a set to a list in place, under a ``try``."""
+    names = [0]
+    try:
+        names += s
+    finally:
+        names.append(1)
+    return names
+
+
+def sliced(s):
+    """Put a set into a list."""
+    names = [0, 1, 2]
+    names[1:2] = s
+    return names
+
+
+def resumed(s):
+    """Give a star from a generator."""
+    yield (0, *s)
 
 
 WALKS = {
@@ -35,15 +74,23 @@ WALKS = {
     "filled dictionary": lambda s: tuple({one: one + "" for one in s}),
     "generator": lambda s: tuple(one for one in s),
     "max of equals": lambda s: (max(s, key=lambda _: 0),),
+    "list": list,
+    "map of lists": lambda s: next(map(list, [s])),
+    "list of a class": lambda s: tuple(Names(s)),
+    "starred": lambda s: ["first", *s],
+    "starred behind": lambda s: [*s, *range(2)],
+    "starred in a loop": lambda s: [(one, [one, (1, *s)]) for one in range(2)],
+    "arguments": lambda s: taken("first", *s),
+    "extended": extended,
+    "added": added,
+    "in a slice": sliced,
+    "joined": lambda s: tuple("".join(s)),
+    "joined bytes": lambda s: b"".join({one.encode() for one in s}),
+    "sorted by nothing": lambda s: tuple(sorted(s, key=lambda _: 0)),
+    "text": repr,
+    "formatted": lambda s: f"{frozenset(s)}",
+    "of a generator": lambda s: next(resumed(s)),
 }
-if LISTS_ASK:
-    WALKS |= {
-        "list": list,
-        "starred": lambda s: ["first", *s],
-        "joined": lambda s: tuple("".join(s)),
-        "sorted by nothing": lambda s: tuple(sorted(s, key=lambda _: 0)),
-        "text": repr,
-    }
 
 
 @pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS)
@@ -106,3 +153,27 @@ def test_the_element_that_is_popped_is_gone():
         assert [names.pop() for _ in range(3)] == ["c", "b", "a"]
         with pytest.raises(KeyError):
             names.pop()
+
+
+def test_the_block_leaves_nothing_behind():
+    """Slots, methods and the interpreter's watch are those from before, errors those of a list."""
+    kinds = (set, frozenset, list, str, bytes, dict)
+    before = [dict(vars(kind)) for kind in kinds]
+    with walked(lambda found, _: found[::-1]), pytest.raises(TypeError, match="not iterable"):
+        list(5)
+    with walked(lambda found, _: found[::-1]), pytest.raises(ZeroDivisionError):
+        [*(1 // one for one in (1, 0))]
+    assert [dict(vars(kind)) for kind in kinds] == before
+    assert type(list.__init__) is type(set.__iter__) is type(object.__init__)
+    if sys.version_info >= (3, 12):
+        named = [sys.monitoring.get_tool(number) for number in range(6)]
+        assert not any("planguard" in (name or "") for name in named)
+    assert sorted([*{"a", "b"}]) == ["a", "b"]
+
+
+def test_a_list_that_lets_no_stack_be_read_says_so(monkeypatch):
+    """Where lists are made unseen and the stack is not found, the block says so."""
+    monkeypatch.setattr(walk_order, "LISTS_ASK", False)
+    monkeypatch.setattr(made_lists, "_header", lambda: None)
+    with walked(lambda found, _: found[::-1]) as is_hooked:
+        assert not is_hooked

@@ -226,6 +226,7 @@ def open_threads(
     Returns:
         The actions without marks, and ledger entries.
     """
+    actions = _in_turn(actions)
     busy = {action[THREAD] for action in actions if THREAD in action and not _is_mark(action)}
     if not busy:
         return [action for action in actions if not _is_mark(action)], []
@@ -310,6 +311,37 @@ class _Pools:
                     "thread: their order is not known"
                 )
         return ""
+
+
+def _in_turn(actions: Sequence[Action]) -> list[Action]:
+    """Return the actions with those of a thread as the main one's, where that only waits for it.
+
+    Between the start and the join of such a thread the main one calls, starts and joins nothing:
+    what it does later comes behind, whatever other threads run meanwhile.
+    """
+    found = list(actions)
+    for mark in [a for a in actions if a["op"] == STARTED and BY not in a and POOL not in a]:
+        number = mark[THREAD]
+        begin = next(at for at, one in enumerate(found) if one is mark)
+        behind = next((at for at in range(begin + 1, len(found)) if _is_mains(found[at])), None)
+        if behind is None or found[behind]["op"] != JOINED or found[behind][THREAD] != number:
+            continue
+        found = [
+            _as_mains(one, number) for at, one in enumerate(found) if at not in (begin, behind)
+        ]
+    return found
+
+
+def _as_mains(action: Action, number: int) -> Action:
+    whose = BY if _is_mark(action) else THREAD
+    if action.get(whose) != number:
+        return action
+    return {name: value for name, value in action.items() if name != whose}
+
+
+def _is_mains(action: Action) -> bool:
+    """Tell whether the main thread does it: a call, a start, or a join."""
+    return not action.get(BY if _is_mark(action) else THREAD)
 
 
 def _starts_first(actions: Sequence[Action]) -> list[Action]:

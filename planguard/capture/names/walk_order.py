@@ -2,29 +2,44 @@
 
 Played ranks share one interpreter and with it the seed of its hashes; real ranks have one each. The
 order of a set shows in a loop, a list, ``map``, ``next(iter(s))``, ``pop``, a text, a starred
-argument: all ask the type for an iterator. That slot of ``set`` and ``frozenset`` is replaced while
-a rank is played, so that nothing depends on how the source is written. CPython only, which is what
-torch runs on; where the slot is not found, the block says so.
+argument: all ask the type for an iterator. That method of ``set`` and ``frozenset`` is replaced
+while a rank is played, so that nothing depends on how the source is written. From Python 3.13 on a
+list takes the elements without asking; then what makes one is replaced, too (``made_lists`` for
+what is an instruction). CPython only, which is what torch runs on; where a slot is not found, the
+block says so.
 """
 
 from __future__ import annotations
 
+import builtins
 import ctypes
+import functools
 import gc
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from planguard.capture.names.made_lists import made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-_TP_ITER = 62  # Py_tp_iter of typeslots.h
+_TP_INIT, _TP_ITER, _TP_REPR = 60, 62, 66  # of typeslots.h
 _SCANNED = range(16, 512, 8)
-"""Bytes of a type object among which the slot is looked for; 216 on all builds up to 3.14."""
+"""Bytes of a type object among which a slot is looked for; iter's is 216 up to 3.14."""
+_CALL_BEHIND_INIT = 104
+"""Bytes from ``tp_init`` to ``tp_vectorcall`` of a type object."""
 LISTS_ASK = sys.version_info < (3, 13)
 """Later versions copy the elements of a set into a list without asking it for an iterator."""
+_ITERATED = ((set, _TP_ITER, "__iter__"), (frozenset, _TP_ITER, "__iter__"))
+_COPIED = (
+    (list, _TP_INIT, "__init__"),
+    (set, _TP_REPR, "__repr__"),
+    (frozenset, _TP_REPR, "__repr__"),
+)
 _ORDERED = (int, float, complex, bool)
 _HASHED_BY_ADDRESS_UP_TO = (3, 12)
 """Before this version ``None`` is hashed by its address, too."""
@@ -58,66 +73,161 @@ def walked(order: Callable[[list[Any], FrameType | None], list[Any]]) -> Iterato
             in the order to walk.
 
     Yields:
-        False where this interpreter has no such slot: then every walk is as it is here.
+        False where this interpreter has no such slot, or makes lists of sets unseen: then some walk
+        is as it is here.
     """
-    own, offset = _slot_value(set), _offset()
-    if offset is None:
+    if any(_offset(number) is None for number in (_TP_ITER, _TP_INIT, _TP_REPR)):
         yield False
         return
-    walk = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)
-    methods = _methods(order, walk(own))
-    hook = walk(methods["__iter__"])  # is kept alive by this frame, which the block's end ends
-    address = ctypes.cast(hook, ctypes.c_void_p).value
-    # A class that is made meanwhile takes the method by its name, not the slot.
-    places: list[tuple[type, str]] = [(set, "pop"), (dict, "fromkeys")]
-    places += [(set, "__iter__"), (frozenset, "__iter__")]
-    originals = [(kind, name, vars(kind)[name]) for kind, name in places]
-    changed = [kind for kind in _sets() if _slot_value(kind) == own]
-    try:
-        for kind in changed:
-            _slot(kind, offset).value = address
-        _put([(kind, name, methods[name]) for kind, name in places])
-        yield True
-    finally:
-        _put(originals)
-        for kind in {*changed, *_sets()}:
-            if _slot_value(kind) == address:
-                _slot(kind, offset).value = own
+    own = Orders(order)
+    methods = [*own.walks(), *([] if LISTS_ASK else own.copies())]
+    originals = [(kind, name, vars(kind)[name]) for kind, name, _ in methods]
+    with ExitStack() as stack:
+        stack.callback(_put, originals)
+        _put(methods)
+        for kind, number, name in (*_ITERATED, *(() if LISTS_ASK else _COPIED)):
+            stack.enter_context(_by_method(kind, number, name))
+        if LISTS_ASK:
+            yield True
+            return
+        stack.enter_context(_sorting(own))
+        yield stack.enter_context(made(own.of_a_set))
 
 
-def _methods(
-    order: Callable[[list[Any], FrameType | None], list[Any]], plain: Callable[[Any], Any]
-) -> dict[str, Any]:
-    """Return the methods that give an order; ``plain`` gives the interpreter's."""
-    original_pop, original_keys = set.pop, vars(dict)["fromkeys"]
+@dataclass(frozen=True)
+class Orders:
+    """The methods that give an order.
 
-    def iterate(value: Any) -> Any:
-        # An exception that leaves a callback of ctypes is lost: nothing here may raise.
-        if len(value) < 2:
-            return plain(value)
-        found = list_of(plain(value))
-        if all(map(hashes_alike, found)):
-            return plain(value)
-        try:
+    Attributes:
+        order: Gives it.
+    """
+
+    order: Callable[[list[Any], FrameType | None], list[Any]]
+
+    def of_a_set(self, value: Any, frame: FrameType | None) -> list[Any] | None:
+        """Return the elements of a set in the order to take; None for anything else."""
+        if type(value) not in (set, frozenset) or not has_own_order(value):
+            return None
+        return self.order(list_of(_plain(value)), frame)
+
+    def walks(self) -> list[tuple[type, str, Any]]:
+        """Return the methods of what asks for an order, one element after the other."""
+        order, original_pop, original_keys = self.order, set.pop, vars(dict)["fromkeys"]
+
+        def iterate(value: Any) -> Any:
+            if len(value) < 2:
+                return _plain(value)
+            found = list_of(_plain(value))
+            if all(map(hashes_alike, found)):
+                return _plain(value)
             ordered = order(found, sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
-        except Exception:  # noqa: BLE001 - see above
-            return plain(value)
-        return plain(value) if ordered is found else _walk(value, ordered)
+            return _plain(value) if ordered is found else _walk(value, ordered)
 
-    def pop(value: Any) -> Any:
-        if not has_own_order(value):
-            return original_pop(value)
-        first = order(list_of(plain(value)), sys._getframe(1))[0]  # noqa: SLF001 - same
-        value.remove(first)
-        return first
+        def pop(value: Any) -> Any:
+            if not has_own_order(value):
+                return original_pop(value)
+            first = order(list_of(_plain(value)), sys._getframe(1))[0]  # noqa: SLF001 - same
+            value.remove(first)
+            return first
 
-    def fromkeys(kind: Any, keys: Any, value: Any = None) -> Any:
-        given = keys  # a fast path of the interpreter does not ask for an iterator
-        if isinstance(keys, set | frozenset) and has_own_order(keys):
-            given = order(list_of(plain(keys)), sys._getframe(1))  # noqa: SLF001 - same
-        return original_keys.__get__(None, kind)(given, value)
+        def fromkeys(kind: Any, keys: Any, value: Any = None) -> Any:
+            # A fast path of the interpreter does not ask for an iterator.
+            ordered = self.of_a_set(keys, sys._getframe(1))  # noqa: SLF001 - same
+            given = keys if ordered is None else ordered
+            return original_keys.__get__(None, kind)(given, value)
 
-    return {"__iter__": iterate, "pop": pop, "fromkeys": classmethod(fromkeys)}
+        iterating = [(kind, "__iter__", iterate) for kind in (set, frozenset)]
+        return [*iterating, (set, "pop", pop), (dict, "fromkeys", classmethod(fromkeys))]
+
+    def copies(self) -> list[tuple[type, str, Any]]:
+        """Return the methods of what takes the elements of a set straight from its table."""
+        places = [(list, "__init__"), (list, "extend"), (list, "__iadd__"), (str, "join")]
+        places += [(bytes, "join"), (bytearray, "join")]
+        taking = [(kind, name, self.taking(vars(kind)[name])) for kind, name in places]
+        return [*taking, *((kind, "__repr__", self._showing(kind)) for kind in (set, frozenset))]
+
+    def taking(self, original: Any) -> Any:
+        """Return a method that takes a set as the list of its elements."""
+
+        @functools.wraps(original)
+        def take(value: Any, *args: Any, **options: Any) -> Any:
+            if len(args) == 1:
+                ordered = self.of_a_set(args[0], sys._getframe(1))  # noqa: SLF001 - same
+                args = args if ordered is None else (ordered,)
+            return original(value, *args, **options)
+
+        return take
+
+    def _showing(self, kind: type) -> Any:
+        original = vars(kind)["__repr__"]
+
+        def show(value: Any) -> str:
+            ordered = self.of_a_set(value, sys._getframe(1))  # noqa: SLF001 - same
+            if ordered is None or original(value).endswith("(...)"):
+                return str(original(value))
+            said = f"{{{', '.join(map(repr, ordered))}}}"
+            return said if kind is set else f"{kind.__name__}({said})"
+
+        return show
+
+
+@contextmanager
+def _sorting(own: Orders) -> Iterator[None]:
+    """Let ``sorted`` see an order, which it keeps where it compares nothing."""
+    original = builtins.sorted
+
+    @functools.wraps(original)
+    def ordered(values: Any, /, **options: Any) -> list[Any]:
+        found = own.of_a_set(values, sys._getframe(1))  # noqa: SLF001 - same
+        return original(values if found is None else found, **options)
+
+    builtins.sorted = ordered
+    try:
+        yield
+    finally:
+        builtins.sorted = original
+
+
+@contextmanager
+def _by_method(kind: type, number: int, name: str) -> Iterator[None]:
+    """Let the interpreter find by its name a method of a type that is written in C.
+
+    Args:
+        kind: The type; classes that inherit the method from it are changed with it.
+        number: The slot that has the method in C.
+        name: The name.
+    """
+    offset = _offset(number) or 0
+    own = _slot_value(kind, number)
+    by_name = _slot_value(type("ByName", (), {name: lambda *_: None}), number)
+    is_list = number == _TP_INIT
+    called = _slot(list, offset + _CALL_BEHIND_INIT) if is_list else None
+    call = called.value if called is not None else None
+    try:
+        for one in (kind, *_heirs(kind)):
+            if _slot_value(one, number) == own:
+                _slot(one, offset).value = by_name
+        if called is not None:
+            called.value = None  # a shorter way, past the slot
+        yield
+    finally:
+        if called is not None:
+            called.value = call
+        for one in (kind, *_heirs(kind)):
+            # A class made meanwhile takes the slot over; one with a method of its own has it.
+            if _slot_value(one, number) == by_name and _defines(one, name) is kind:
+                _slot(one, offset).value = own
+
+
+def _defines(kind: type, name: str) -> type:
+    return next(one for one in kind.__mro__ if name in vars(one))
+
+
+def _plain(value: Any) -> Any:
+    return (_SET_ITER if isinstance(value, set) else _FROZEN_ITER)(value)
+
+
+_SET_ITER, _FROZEN_ITER = set.__iter__, frozenset.__iter__
 
 
 def list_of(iterator: Any) -> list[Any]:
@@ -142,18 +252,14 @@ def _put(methods: list[tuple[type, str, Any]]) -> None:
     """Give types that are written in C other methods."""
     for kind, name, method in methods:
         gc.get_referents(kind.__dict__)[0][name] = method
-    for kind in (*_sets(), dict):  # the interpreter caches methods by the version of a type
+    for kind in {kind for kind, _, _ in methods}:  # the interpreter caches methods by the version
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
-def _sets() -> list[type]:
-    return [set, frozenset, *_heirs(set), *_heirs(frozenset)]
-
-
-def _slot_value(kind: type) -> int:
+def _slot_value(kind: type, number: int) -> int:
     get = ctypes.pythonapi.PyType_GetSlot
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
-    return int(get(kind, _TP_ITER) or 0)
+    return int(get(kind, number) or 0)
 
 
 def _slot(kind: type, offset: int) -> Any:
@@ -161,10 +267,12 @@ def _slot(kind: type, offset: int) -> Any:
 
 
 @cache
-def _offset() -> int | None:
-    """Return where a type object keeps the slot, None where that is not told by its contents."""
+def _offset(number: int) -> int | None:
+    """Return where a type object keeps a slot, None where that is not told by its contents."""
     if sys.implementation.name != "cpython":
         return None
-    wanted = {kind: _slot_value(kind) for kind in (set, frozenset, list, dict, tuple)}
-    found = [at for at in _SCANNED if all(_slot(k, at).value == v for k, v in wanted.items())]
+    wanted = {kind: _slot_value(kind, number) for kind in (set, frozenset, list, dict, tuple)}
+    found = [
+        at for at in _SCANNED if all(_slot(k, at).value == (v or None) for k, v in wanted.items())
+    ]
     return found[0] if len(found) == 1 else None

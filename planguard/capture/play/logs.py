@@ -10,7 +10,6 @@ from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.names.data_names import DATA
 from planguard.capture.names.set_orders import TURN
 from planguard.capture.names.thread_orders import THREAD
-from planguard.capture.names.walk_order import LISTS_ASK
 from planguard.capture.planner import fx_planner
 from planguard.capture.play.called import CUT
 from planguard.capture.play.labels import labelled
@@ -381,8 +380,6 @@ def _ledger(
         "environment says, and what was computed before the job, is taken to be the same on every "
         "rank"
     )
-    if not LISTS_ASK:
-        message += "; so is the order of a list that is made of a set by list() or a star"
     builder.approximate("own-order", message, "exact", scope="plan")
     if like:
         traced = ", ".join(map(str, sorted(logs)[:8]))

@@ -118,9 +118,10 @@ def session(
         stack.enter_context(own_answers(current.answers, before))
         if not current.answers.sees_sets:
             message = (
-                "this interpreter walks a set of text in one order only, the same on every rank"
+                "this interpreter walks a set of text in one order only, the same on every rank: "
+                "what depends on that order is not seen"
             )
-            current.recorder.note("own-answers", message, "exact")
+            current.recorder.note("own-answers", message, "under")
         yield current
         if said := assumed(current.answers):
             current.recorder.note("own-answers", said, "exact")
