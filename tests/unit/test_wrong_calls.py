@@ -304,7 +304,7 @@ def test_a_threshold_that_is_none_is_refused() -> None:
     """An unknown rule, an unknown name and a text were taken for no threshold."""
     for rules in (
         {"PG699": {"threshold": 1}},
-        {"PG610": {"treshold": 1}},
+        {"PG610": {"limit": 1}},
         {"PG610": {"threshold": "1"}},
     ):
         with pytest.raises(pg.UsageError):
