@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import FLAG, NAME, RULES, arguments
 from planguard.errors import UnsafePlanError
 from planguard.loading import load
 from planguard.options import CheckOptions, chosen_options
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 
+@arguments(planner=NAME, fix=FLAG, rules=RULES)
 def check(
     plan: Any,
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import NAME, arguments
 from planguard.errors import UsageError
 from planguard.files import is_special, refuse_special, unrecorded
 from planguard.files.heads import GZIP, head_of, unzipped
@@ -22,6 +23,7 @@ HEAD = 4096
 """Bytes that are looked at to tell a plan from other JSON."""
 
 
+@arguments(planner=NAME)
 @no_collection()
 def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
     """Read a plan from a file, bytes, a dict, or a planner's own object.

@@ -425,7 +425,7 @@ class Verdict:
         Raises:
             UsageError: The plan is not at hand.
         """
-        found: Page = VIEWS["page"](self, built(plan) or self.__dict__.get("_checked"))
+        found: Page = VIEWS["page"](self, self._plan(plan))
         return found
 
     def matrix(
@@ -447,12 +447,15 @@ class Verdict:
             wanted: Only this traffic: ``family``, ``primitive``, ``group``, ``dtype``, ``phase``.
 
         Raises:
-            UsageError: The plan is not at hand.
-            ValueError: The algorithm is not known, or there are too many ranks for a cell each.
+            UsageError: The plan is not at hand, the algorithm or a kind of traffic is not known, or
+                there are too many ranks for a cell each.
         """
-        chosen = built(plan) or self.__dict__.get("_checked")
+        chosen = self._plan(plan)
         found: Matrix = VIEWS["matrix"](self, chosen, algorithm, by_node=by_node, **wanted)
         return found
+
+    def _plan(self, plan: object) -> object:
+        return self.__dict__.get("_checked") if plan is None else built(plan)
 
     def __str__(self) -> str:
         """Return the full diagnostic, the verdict line last."""

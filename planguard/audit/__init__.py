@@ -9,12 +9,23 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import COUNT, FLAG, LIST, NAME, PATH, arguments
+
 if TYPE_CHECKING:
     import os
 
     from planguard.verdict import Verdict
 
 
+@arguments(
+    paths=PATH,
+    prefix=NAME,
+    world_size=COUNT,
+    model=NAME,
+    groups=LIST,
+    allow_incomplete=FLAG,
+    repo=PATH,
+)
 def audit(
     *paths: str | os.PathLike[str],
     plan: Any = None,
@@ -59,10 +70,9 @@ def audit(
 
 
 def _load(plan: Any) -> Any:
-    from planguard.plan.format import read
-    from planguard.plan.plan import Plan
+    from planguard.loading import load
 
-    return plan if isinstance(plan, Plan) else read(plan)
+    return load(plan)
 
 
 class _CallableModule(ModuleType):

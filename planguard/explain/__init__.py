@@ -10,11 +10,14 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from planguard.arguments import BUILT, COUNT, VERDICT, arguments
+
 if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.verdict import Verdict
 
 
+@arguments(verdict=VERDICT, plan=BUILT, width=COUNT)
 def explain(verdict: Verdict, plan: Plan | None = None, *, width: int = 80) -> str:
     """Return the full diagnostic of a verdict, as ``planguard check`` prints it, without colors.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard import kernels
+from planguard.arguments import VERDICT, arguments
 from planguard.engine import check_plan, plan_info
 from planguard.errors import UsageError, shorten
 from planguard.guard.cache import Answer, AnswerCache, GuardStats
@@ -204,6 +205,7 @@ class Guard:
         self._cache.add(signature, verdict)
         return _codes(verdict)
 
+    @arguments(verdict=VERDICT)
     def nogood(self, candidate: Any, verdict: Verdict | None = None) -> Nogood | None:
         """Return what is wrong with an unsafe candidate as a predicate on other plans.
 

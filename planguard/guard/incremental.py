@@ -11,7 +11,7 @@ from planguard.execution.findings.mismatch import candidates
 from planguard.execution.findings.undecided import has_own_messages
 from planguard.execution.running.executor import execute
 from planguard.execution.running.expand import expand
-from planguard.guard.edits import Change
+from planguard.guard.edits import Change, changes_of
 from planguard.guard.items import Item, Numbering, covers
 from planguard.guard.order import Answer, Order, order_of
 from planguard.guard.patch import Patcher
@@ -89,7 +89,7 @@ class Incremental:
             UsageError: The edit is outside the program of its rank.
         """
         started = time.perf_counter()
-        changes = (edit,) if isinstance(edit, Change) else tuple(edit)
+        changes = changes_of(edit)
         if self._bare is not None and self._order is not None and len(changes) == 1:
             answer = self._by_order(changes[0], started)
             if answer is not None:
@@ -114,14 +114,18 @@ class Incremental:
             PlanError: The edited plan is one that the reader refuses.
             UsageError: The edit is outside the program of its rank.
         """
-        changes = (edit,) if isinstance(edit, Change) else tuple(edit)
+        changes = changes_of(edit)
         return read(self._patcher.document(changes), limits=self.base.limits)
 
     def actions(self, rank: int) -> list[Any]:
         """Return the actions of a rank of the base in the words of the plan format.
 
         Loops are unrolled, so that a place in the list is the place of a change.
+
+        Raises:
+            UsageError: The plan has no such rank.
         """
+        self.base.length(rank)
         return list(self._patcher.actions(rank))
 
     def accept(self, edit: Change | Iterable[Change]) -> Incremental:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import OPTIONS, PLAN, VERDICT, arguments
 from planguard.guard.steps import Key, Step, Steps, side_of
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, PeerMode, RefType, is_collective
@@ -110,6 +111,7 @@ class Nogood:
         return all(pattern.holds(steps) for pattern in self.patterns) and _is_covered(plan)
 
 
+@arguments(plan=PLAN, verdict=VERDICT, options=OPTIONS)
 def make_nogood(plan: Plan, verdict: Verdict, options: CheckOptions | None = None) -> Nogood | None:
     """Return the core of an unsafe verdict as a predicate.
 

@@ -177,7 +177,7 @@ class Patcher:
         steps = ("ranks", str(rank), "actions")
         try:
             nodes = converted(actions, list[Action])
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             raise refusal(str(error), path=f"$.ranks.{rank}.actions") from None
         try:
             return emit_program(self._tables, str(rank), steps, nodes)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from planguard.arguments import OPTIONS, PLAN, arguments
 from planguard.guard.canonical import RankForm, may_have_form, rank_form
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.plan.actions import Kind
@@ -116,6 +117,7 @@ class CommunicationSignature:
         return names_of(self.plan)
 
 
+@arguments(plan=PLAN, options=OPTIONS)
 def communication_signature(
     plan: Plan, options: CheckOptions | None = None
 ) -> CommunicationSignature:

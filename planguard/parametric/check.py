@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard import kernels
+from planguard.arguments import NAMES, OPTIONS, PLAN, arguments
 from planguard.engine import check_plan, plan_info
-from planguard.errors import UsageError
+from planguard.errors import UsageError, shorten
 from planguard.execution.findings.cause import make_finding
 from planguard.options import DEFAULT_MODEL, CheckOptions
 from planguard.parametric.dimensions import Replication, replications
@@ -27,6 +28,7 @@ OPEN_ORDERS = "cut-off-for-open-orders"
 """Assumption: the cut-off also holds where orders are open. Tested, not proved."""
 
 
+@arguments(plan=PLAN, dims=NAMES, options=OPTIONS)
 def check_for_all(
     plan: Plan, dims: str | Iterable[str], options: CheckOptions | None = None
 ) -> Verdict:
@@ -59,12 +61,13 @@ def decide_for_all(
     """
     started = time.perf_counter()
     options = options or CheckOptions()
-    asked = (dims,) if isinstance(dims, str) else tuple(dict.fromkeys(dims))
+    asked: tuple[Any, ...] = (dims,) if isinstance(dims, str) else tuple(dims)
     known = replications(plan)
     for name in asked:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             hint = f"dimensions of the mesh: {', '.join(known) or 'none'}"
-            raise UsageError(f"no mesh dimension {name!r}", hint=hint)
+            raise UsageError(f"no mesh dimension {shorten(name)!r}", hint=hint)
+    asked = tuple(dict.fromkeys(asked))
     if options.certificate:
         hint = "a certificate is about one plan: check an instance of this one"
         raise UsageError("no certificate for every size", hint=hint)
@@ -79,6 +82,7 @@ def decide_for_all(
     return replace(verdict, stats=stats), small
 
 
+@arguments(plan=PLAN, options=OPTIONS)
 def check_symbolic(plan: Plan, options: CheckOptions | None = None) -> Verdict:
     """Decide a plan on the instance with every replicated dimension cut down.
 

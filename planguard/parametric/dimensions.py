@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planguard.arguments import PLAN, arguments
 from planguard.plan.actions import (
     KIND_MASK,
     Kind,
@@ -47,6 +48,7 @@ class Replication:
     reason: str = ""
 
 
+@arguments(plan=PLAN)
 def replications(plan: Plan) -> dict[str, Replication]:
     """Return what a plan says of every dimension of its mesh, by name.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from planguard.arguments import MAPPING, PLAN, arguments
 from planguard.errors import UsageError
 from planguard.plan.compiling.compile import Compiled
 from planguard.plan.document import MeshSpec
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 
+@arguments(plan=PLAN, sizes=MAPPING)
 def instance(plan: Plan, sizes: Mapping[str, int]) -> Plan:
     """Return a plan with other sizes of replicated dimensions.
 

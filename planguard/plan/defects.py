@@ -77,7 +77,7 @@ def refusal(
     )
 
 
-def unknown_model(name: str, path: str, file: str | None = None, *more: str) -> PlanError:
+def unknown_model(name: object, path: str, file: str | None = None, *more: str) -> PlanError:
     """Return the error about an execution model that there is not; PG907.
 
     Args:
@@ -86,7 +86,7 @@ def unknown_model(name: str, path: str, file: str | None = None, *more: str) -> 
         file: In which file.
         more: Other words that may stand there.
     """
-    near = nearest(name, [*MODEL_NAMES, *more])
+    near = nearest(name, [*MODEL_NAMES, *more]) if isinstance(name, str) else ""
     return refusal(
         "unknown execution model",
         code="PG907",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from planguard.errors import UsageError, shorten
 from planguard.plan.actions import MEMBER, Kind
 from planguard.plan.code import WORDS
 
@@ -67,10 +69,15 @@ class Layout:
         """Return the instruction of an action and the iterations around it.
 
         Raises:
-            IndexError: The program has no such action.
+            UsageError: The program has no such action.
         """
-        if not 0 <= index < self.length:
-            raise IndexError(f"action {index} of a program of {self.length}")
+        try:
+            known = 0 <= operator.index(index) < self.length
+        except TypeError:
+            known = False
+        if not known:
+            hint = f"its rank has {self.length} actions, counted from 0"
+            raise UsageError(f"the program has no action {shorten(index)}", hint=hint)
         start, end = 0, self._size
         iterations: tuple[int, ...] = ()
         while True:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
+from planguard.arguments import PATH, arguments
+from planguard.errors import UsageError, shorten
 from planguard.plan.actions import KIND_MASK, Kind
 from planguard.plan.code import WORDS
 from planguard.plan.defects import refusal
@@ -133,6 +135,7 @@ class Plan:
         text = decompress(self.source, self.file, self.limits) if self.source else write(self)
         return dict(json.loads(text))
 
+    @arguments(path=PATH)
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as a plan file, compressed if the name ends in ``.gz``.
 
@@ -152,11 +155,25 @@ class Plan:
 
     def program(self, rank: int) -> Program:
         """Return the program of a rank."""
-        return self.code.programs[self.code.rank_program[rank]]
+        return self.code.programs[self._index(rank)]
+
+    def _index(self, rank: int) -> int:
+        """Return the program of a rank, as a place in the table of programs.
+
+        Raises:
+            UsageError: The plan has no such rank.
+        """
+        try:
+            if rank >= 0:
+                return self.code.rank_program[rank]
+        except (TypeError, IndexError, OverflowError):
+            pass
+        hint = f"ranks are 0..{self.world_size - 1}"
+        raise UsageError(f"the plan has no rank {shorten(rank)}", hint=hint)
 
     def layout(self, rank: int) -> Layout:
         """Return where the actions of the program of a rank are."""
-        index = self.code.rank_program[rank]
+        index = self._index(rank)
         found = self._layouts.get(index)
         if found is None:
             found = self._layouts[index] = Layout(self.code.programs[index])
@@ -189,7 +206,11 @@ class Plan:
         return {}
 
     def length(self, rank: int) -> int:
-        """Return the number of actions of a rank, ``repeat`` unrolled and a batch counted once."""
+        """Return the number of actions of a rank, ``repeat`` unrolled and a batch counted once.
+
+        Raises:
+            UsageError: The plan has no such rank.
+        """
         return self.program(rank).length
 
     @cached_property
@@ -209,12 +230,17 @@ class Plan:
             member: Index inside a batch.
 
         Raises:
-            IndexError: There is no such rank, action or member.
+            UsageError: There is no such rank, action or member.
         """
         layout, program = self.layout(rank), self.program(rank)
         instruction, iterations = layout.find(index)
         if member is not None:
-            instruction = layout.members(instruction)[member]
+            members = layout.members(instruction)
+            try:
+                instruction = members[member]
+            except (TypeError, IndexError):
+                hint = f"a batch of {len(members)}" if members else "the action is no batch"
+                raise UsageError(f"no member {shorten(member)}", hint=hint) from None
         node = program.nodes[instruction]
         steps = self._steps(self.code.rank_program[rank], instruction)
         return ActionView(
@@ -236,15 +262,25 @@ class Plan:
         )
 
     def describe_action(self, rank: int, index: int, member: int | None = None) -> str:
-        """Return an action in one line: ``send -> 6  act_s1_s2  4.00 MiB f16``."""
+        """Return an action in one line: ``send -> 6  act_s1_s2  4.00 MiB f16``.
+
+        Raises:
+            UsageError: There is no such rank, action or member.
+        """
         return describe(self, self.action_at(rank, index, member))
 
     def location(self, rank: int, index: int, member: int | None = None) -> Location:
         """Return the place of an action as findings name it.
 
         A place is told once: the runs of one check, and the edges of one cycle, name the same ones.
+
+        Raises:
+            UsageError: There is no such rank, action or member.
         """
-        found = self._locations.get((rank, index, member))
+        try:
+            found = self._locations.get((rank, index, member))
+        except TypeError:  # a list, for one: said as of any other that is no place
+            found = None
         if found is None:
             view = self.action_at(rank, index, member)
             found = self._locations[rank, index, member] = Location(

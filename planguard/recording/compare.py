@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from planguard.arguments import PLAN, RECORDING, arguments
 from planguard.recording.linearize import linearize
 from planguard.recording.observed import UNRECORDED, Call, Observed
 from planguard.recording.planned import PlannedCall, plan_groups, planned_calls
@@ -112,6 +113,7 @@ class Comparison:
         return all(rank.first is None for rank in self.ranks)
 
 
+@arguments(recording=RECORDING, plan=PLAN)
 def compare(recording: Recording, plan: Plan, *, prologue: Sequence[str] = PROLOGUE) -> Comparison:
     """Compare what was recorded with what was planned, rank by rank and group by group.
 

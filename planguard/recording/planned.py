@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import PLAN, arguments
 from planguard.plan.vocabulary import OPEN_BLOCKS
 from planguard.recording.observed import Call, Observed, Progress
 from planguard.recording.recording import RankRecord, RecordedGroup, Recording
@@ -59,6 +60,7 @@ def plan_groups(plan: Plan) -> dict[str, tuple[int, ...]]:
     return groups
 
 
+@arguments(plan=PLAN)
 def recording_of(plan: Plan) -> Recording:
     """Return a captured plan as the recording it was made from: nothing missing, all completed."""
     from planguard.plan.flatten import flatten

@@ -11,6 +11,7 @@ import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import PLAN, arguments
 from planguard.execution.running.expand import expand
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import HANDLES
@@ -44,6 +45,7 @@ REASONS = {
 _BLOCKS = {"unordered": ("body", "fence", "fence"), "threads": ("threads", "fork", "join")}
 
 
+@arguments(plan=PLAN)
 def execution_graph(plan: Plan, model: str = "nccl") -> nx.DiGraph[Any]:
     """Return the execution graph of a plan.
 

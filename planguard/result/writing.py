@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import UNSET
 
+from planguard.arguments import FLAG, arguments
 from planguard.result import document as doc
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 
+@arguments(reproducible=FLAG)
 def verdict_to_json(verdict: Verdict, *, reproducible: bool = False) -> dict[str, Any]:
     """Return the ``planguard.result/1`` object of a verdict, keys sorted.
 

@@ -10,6 +10,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import CALLABLE, FLAG, LIMITS, NAME, PATH, PLANS, WHOLE, arguments
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
     from planguard.screen.tasks import Limits
 
 
+@arguments(
+    plans=PLANS,
+    jobs=WHOLE,
+    store=PATH,
+    planner=NAME,
+    limits=LIMITS,
+    cache=FLAG,
+    fresh=FLAG,
+    progress=CALLABLE,
+    params=PATH,
+)
 def screen(  # noqa: PLR0913  one keyword per setting
     plans: Any,
     *,

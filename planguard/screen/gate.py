@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import CALLABLE, FLAG, arguments
 from planguard.guard.guard import Guard
 from planguard.loading import load
 
@@ -69,6 +70,7 @@ class Gate:
         allow_unknown: Let undecided trials run. They are held back unless told so.
     """
 
+    @arguments(to_plan=CALLABLE, allow_unknown=FLAG)
     def __init__(
         self,
         to_plan: Callable[[Any], Any],

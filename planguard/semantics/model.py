@@ -253,7 +253,7 @@ def _table(same: dict[Kind, Kind]) -> bytes:
     return bytes(classes)
 
 
-def find_model(name: str) -> ExecutionModel:
+def find_model(name: object) -> ExecutionModel:
     """Return the model called ``name``.
 
     Raises:
@@ -265,9 +265,9 @@ def find_model(name: str) -> ExecutionModel:
     return model
 
 
-def known_model(name: str) -> ExecutionModel | None:
+def known_model(name: object) -> ExecutionModel | None:
     """Return the model called ``name``; None where a result that was read names another."""
-    return _models().get(name)
+    return _models().get(name) if isinstance(name, str) else None
 
 
 @cache

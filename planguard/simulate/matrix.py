@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from planguard.errors import UsageError, shorten
 from planguard.simulate.traffic import HOST
 from planguard.views import VIEWS
 
@@ -72,12 +73,12 @@ class Matrix:
 
         Raises:
             ImportError: pandas is not installed.
-            ValueError: There is no such field.
+            UsageError: There is no such field.
         """
         import pandas as pd  # type: ignore[import-untyped]
 
         if field not in ("bytes", "counts"):
-            raise ValueError(f"a matrix has bytes and counts, not {field!r}")
+            raise UsageError(f"a matrix has no {shorten(field)}", hint="bytes or counts")
         names = list(self.labels)
         index, columns = pd.Index(names, name="sender"), pd.Index(names, name="receiver")
         return pd.DataFrame(getattr(self, field), index=index, columns=columns)
@@ -94,11 +95,12 @@ def matrix(traffic: Traffic, *, title: str = "all", **wanted: str) -> Matrix:
         wanted: Fields of ``Key``, for example ``primitive="all_reduce"``.
 
     Raises:
-        ValueError: More than ``LARGEST`` ranks: use ``by_node``.
+        UsageError: More than ``LARGEST`` ranks: use ``by_node``; or nothing is called so.
     """
     edges = traffic.total(**wanted)
     if traffic.world_size > LARGEST:
-        raise ValueError(f"a matrix of {traffic.world_size:,} ranks: ask for one row per node")
+        message = f"a matrix of {traffic.world_size:,} ranks"
+        raise UsageError(message, hint="ask for one row per node: by_node=True")
     with_host = any(HOST in pair for pair in edges)
     labels = (["H"] if with_host else []) + [str(rank) for rank in range(traffic.world_size)]
     place = {rank: rank + with_host for rank in range(traffic.world_size)} | {HOST: 0}

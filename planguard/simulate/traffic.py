@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
+from planguard.errors import UsageError, shorten
 from planguard.plan.actions import (
     MEMBER,
     NONE,
@@ -88,7 +89,15 @@ class Traffic:
     basis: str = "modeled"
 
     def total(self, **wanted: str) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return the sum over all keys whose fields are those that are given."""
+        """Return the sum over all keys whose fields are those that are given.
+
+        Raises:
+            UsageError: A key has no such field, or a field that is no text.
+        """
+        for name, value in wanted.items():
+            if name not in Key.__dataclass_fields__ or not isinstance(value, str):
+                hint = f"{', '.join(Key.__dataclass_fields__)}, each a text"
+                raise UsageError(f"no traffic of {name}={shorten(value)}", hint=hint)
         if not wanted:
             return dict(self._whole)
         return _sum(
@@ -129,10 +138,11 @@ def traffic(plan: Plan, algorithm: str = "ring") -> Traffic:
         algorithm: How collectives are taken apart: ``ring`` (default), ``tree``, ``pairwise``.
 
     Raises:
-        ValueError: The algorithm is not known.
+        UsageError: The algorithm is not known.
     """
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"no such algorithm: {algorithm!r}; known: {', '.join(ALGORITHMS)}")
+        hint = f"known: {', '.join(ALGORITHMS)}"
+        raise UsageError(f"no such algorithm: {shorten(algorithm)}", hint=hint)
     counter = _Count(plan, algorithm)
     for index, program in enumerate(plan.code.programs):
         ranks = [r for r, p in enumerate(plan.code.rank_program) if p == index]

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.calls import Call
 from ..common.module import ITEM_BYTES, joined, plan_size
-from .units import backward_events, find_units, forward_events, needs_grad, refuse_unknown
+from .units import (
+    backward_events,
+    find_units,
+    forward_events,
+    refuse_unknown,
+    trainable_units,
+    units_with_grad,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,11 +52,15 @@ class _Rank:
         self.units = find_units(module, options)
         refuse_unknown(self.units, options.reshard_units, "the resharding", "reshard_units")
         self.events = forward_events(self.units, options.order)
+        inputs = options.inputs_require_grad
+        self.with_grad = units_with_grad(module, self.events, inputs=inputs)
+        self.unsharded_backward = self.with_grad | trainable_units(module, self.units)
         self.sequence = [unit.name for what, unit in self.events if what == "enter" and unit.name]
         self.out: list[Call] = []
         self.state = dict.fromkeys(self.units, "sharded")
         self.pending: dict[str, str] = {}
         self.finished: list[Unit] = []
+        self.places: dict[str, list[int]] = {}
         self.scattered = ""
         self.reduced: dict[str, str] = {}
         self.edges = 0
@@ -79,6 +90,7 @@ class _Rank:
             if reshard is not False:
                 self.state[unit.name] = "sharded" if reshard is True else "part"
             if unit.own:
+                self.places.setdefault(unit.name, []).append(len(self.finished))
                 self.finished.append(unit)
 
     def _backward(self) -> None:
@@ -88,7 +100,7 @@ class _Rank:
         for what, unit in backward_events(self.events):
             if what == "exit":
                 self._pre_backward(unit, None if told is None else ahead.get(unit.name, ()))
-            elif self._gets_grad(unit):
+            elif unit.name in self.with_grad:
                 self._compute(f"backward {unit.name or 'root'}", "backward")
                 self._post_backward(unit)
                 done.add(unit.name)
@@ -101,21 +113,22 @@ class _Rank:
             self._wait_event(event, MAIN)
         self.reduced, self.scattered = {}, ""
         self.finished.clear()
-
-    def _gets_grad(self, unit: Unit) -> bool:
-        at = self.events.index(("enter", unit))
-        return needs_grad(self.module, self.events, at, inputs=self.options.inputs_require_grad)
+        self.places.clear()
 
     def _pre_backward(self, unit: Unit, told: Iterable[str] | None) -> None:
-        if not (self._trainable(unit, inside=True) or self._gets_grad(unit)):
+        if unit.name not in self.unsharded_backward:
             return
         self._unshard(unit, "backward")
         self._await(unit, backward=True)
         if told is not None:
             for target in told:
                 self._unshard(self.units[target], "backward prefetch")
-        elif unit.own and unit in self.finished:
-            place = len(self.finished) - 1 - self.finished[::-1].index(unit)
+            return
+        places = self.places.get(unit.name, [])
+        while places and places[-1] >= len(self.finished):  # a later unit took it away
+            places.pop()
+        if places:
+            place = places[-1]
             if place > 0:
                 self._unshard(self.finished[place - 1], "backward prefetch")
             self.finished[place:] = []
@@ -202,12 +215,8 @@ class _Rank:
             self.out.append(Call("all_reduce", {**fields, **more}))
             self.reduced = {REDUCE: self._record(REDUCE)}
 
-    def _trainable(self, unit: Unit, *, inside: bool = False) -> list[TensorInfo]:
-        units = [unit]
-        if inside:
-            units += [other for other in self.units.values() if unit.is_around(other)]
-        places = sorted(place for one in units for place in one.own)
-        tensors = [self.module.parameters[place] for place in places]
+    def _trainable(self, unit: Unit) -> list[TensorInfo]:
+        tensors = [self.module.parameters[place] for place in unit.own]
         return [tensor for tensor in tensors if tensor.requires_grad]
 
     def _chunk(self, tensor: TensorInfo) -> int:

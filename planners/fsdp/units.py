@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from planguard.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ..common.module import ModuleInfo, TensorInfo
+    from ..common.module import ModuleInfo
     from .options import FsdpOptions
 
 
@@ -48,8 +48,11 @@ def find_units(module: ModuleInfo, options: FsdpOptions) -> dict[str, Unit]:
     if options.root:
         names.insert(0, "")
     places: dict[str, list[int]] = {name: [] for name in names}
+    first: dict[str, int] = {}
     for at, parameter in enumerate(module.parameters):
-        inside = [name for name in names if not name or parameter.name.startswith(name + ".")]
+        inside = [name for name in around(parameter.name) if name in places]
+        for name in inside:
+            first.setdefault(name, at)
         if not inside:
             continue
         if not parameter.shape:
@@ -59,11 +62,15 @@ def find_units(module: ModuleInfo, options: FsdpOptions) -> dict[str, Unit]:
                 path=f"parameter {parameter.name}",
                 hint="fully_shard refuses it as well; give it one dimension",
             )
-        places[max(inside, key=len)].append(at)
-    return {
-        name: Unit(name, tuple(own), _first(module.parameters, name))
-        for name, own in places.items()
-    }
+        places[inside[0]].append(at)
+    return {name: Unit(name, tuple(own), first.get(name, 0)) for name, own in places.items()}
+
+
+def around(name: str) -> Iterator[str]:
+    """Yield the names of the modules that one is in, innermost first; the root's, "", last."""
+    while name:
+        name = name.rpartition(".")[0]
+        yield name
 
 
 def _matching(module: ModuleInfo, patterns: Sequence[str]) -> list[str]:
@@ -75,8 +82,7 @@ def _matching(module: ModuleInfo, patterns: Sequence[str]) -> list[str]:
             modules[".".join(parts[:depth])] = None
     found: dict[str, None] = {}
     for pattern in patterns:
-        wanted = pattern.split(".")
-        hits = [name for name in modules if _matches(name.split("."), wanted)]
+        hits = _hits(modules, pattern)
         if not hits:
             raise PlanError(
                 "no module with parameters has that name",
@@ -89,14 +95,15 @@ def _matching(module: ModuleInfo, patterns: Sequence[str]) -> list[str]:
     return [name for name in modules if name in found]
 
 
+def _hits(modules: dict[str, None], pattern: str) -> list[str]:
+    if not any(character in pattern for character in "*?["):
+        return [pattern] if pattern in modules else []
+    wanted = pattern.split(".")
+    return [name for name in modules if _matches(name.split("."), wanted)]
+
+
 def _matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
-
-
-def _first(parameters: Sequence[TensorInfo], name: str) -> int:
-    return next(
-        (at for at, p in enumerate(parameters) if not name or p.name.startswith(name + ".")), 0
-    )
 
 
 def refuse_unknown(units: dict[str, Unit], names: Iterable[str], what: str, option: str) -> None:
@@ -133,22 +140,37 @@ def forward_events(units: dict[str, Unit], order: tuple[str, ...] | None) -> lis
     return events + [("exit", unit) for unit in reversed(stack)]
 
 
-def needs_grad(module: ModuleInfo, events: Sequence[Event], at: int, *, inputs: bool) -> bool:
-    """Tell whether the inputs of the unit that is entered at an event require a gradient.
+def units_with_grad(module: ModuleInfo, events: Sequence[Event], *, inputs: bool) -> set[str]:
+    """Return the units whose inputs require a gradient when they are first entered.
 
     They do if a trainable parameter was used before: one of a unit that was left, or one of an
     enclosing unit that is registered before this one.
     """
-    if inputs:
-        return True
-    unit = events[at][1]
-    before: set[int] = set()
-    for what, other in events[:at]:
+    found: set[str] = set()
+    seen: set[str] = set()
+    inside: list[tuple[Unit, int]] = []  # with the place of the first trainable parameter
+    is_left = False
+    for what, unit in events:
         if what == "exit":
-            before |= set(other.own)
-        elif other.is_around(unit):
-            before |= {place for place in other.own if place < unit.first}
-    return any(module.parameters[place].requires_grad for place in before)
+            is_left |= inside.pop()[1] < len(module.parameters)
+            continue
+        is_enclosed = any(least < unit.first for _, least in inside)
+        if unit.name not in seen and (inputs or is_left or is_enclosed):
+            found.add(unit.name)
+        seen.add(unit.name)
+        own = (place for place in unit.own if module.parameters[place].requires_grad)
+        inside.append((unit, min(own, default=len(module.parameters))))
+    return found
+
+
+def trainable_units(module: ModuleInfo, units: dict[str, Unit]) -> set[str]:
+    """Return the units with a trainable parameter of their own, or of a unit inside."""
+    found: set[str] = set()
+    for unit in units.values():
+        if any(module.parameters[place].requires_grad for place in unit.own):
+            found.add(unit.name)
+            found.update(around(unit.name))
+    return found
 
 
 def backward_events(events: Sequence[Event]) -> list[Event]:

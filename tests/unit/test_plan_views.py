@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planguard.errors import UsageError
 from planguard.plan.building.builder import PlanBuilder
 from planguard.plan.format import read, write
 
@@ -50,14 +51,14 @@ def test_members_of_a_batch_are_found(plan: Plan) -> None:
     """A member has its own operation, label and place."""
     view = plan.action_at(2, 4, member=1)
     assert (view.op, view.pointer) == ("irecv", "$.ranks.0-3.actions[0].body[2].ops[1]")
-    with pytest.raises(IndexError):
+    with pytest.raises(UsageError):
         plan.action_at(2, 4, member=2)
 
 
 @pytest.mark.parametrize("index", [-1, 11, 10**9])
-def test_actions_that_are_not_there_are_index_errors(plan: Plan, index: int) -> None:
-    """Indices outside the program raise IndexError."""
-    with pytest.raises(IndexError):
+def test_actions_that_are_not_there_are_refused(plan: Plan, index: int) -> None:
+    """Indices outside the program are a wrong call."""
+    with pytest.raises(UsageError):
         plan.action_at(0, index)
 
 

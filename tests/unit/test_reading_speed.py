@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 from planguard.planners.common.reading import At
@@ -61,3 +62,32 @@ def test_paths_are_the_same_however_often_and_in_what_order_they_are_asked():
 def test_wide_sets_of_bits_have_their_members_in_order(members):
     """A set that is read as text has the members of one that is read bit by bit."""
     assert list(bits(sum(1 << member for member in members))) == sorted(members)
+
+
+def test_units_of_fsdp_cost_the_same_each():
+    """Eight times the units take eight times the calls: no unit looks at all the others."""
+
+    def calls(layers):
+        names = [f"layers.{layer}.{kind}" for layer in range(layers) for kind in ("weight", "bias")]
+        job = {
+            "schema": "planguard.fsdp/1",
+            "world_size": 2,
+            "module": "Layers",
+            "parameters": [{"name": n, "shape": [8], "dtype": "float32"} for n in names],
+            "options": {"units": [f"layers.{layer}" for layer in range(layers)]},
+        }
+        made = 0
+
+        def count(_frame, event, _arg):
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        pg.load(job)
+        sys.setprofile(count)
+        try:
+            pg.load(job)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(256) < 9 * calls(32)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import planguard
+from planguard.errors import UsageError
 from planguard.simulate.costs import Rates
 from planguard.simulate.edges import Call, chunk, outgoing
 from planguard.simulate.matrix import by_node, matrix
@@ -389,7 +390,7 @@ def test_a_verdict_gives_its_matrix_as_arrays_and_as_a_table(root):
     table = whole.to_dataframe("counts")
     assert (table.to_numpy() == whole.counts).all()
     assert (table.index.name, table.columns.name) == ("sender", "receiver")
-    with pytest.raises(ValueError, match="bytes and counts"):
+    with pytest.raises(UsageError, match="has no"):
         whole.to_dataframe("colour")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 import msgspec
@@ -18,7 +19,7 @@ from planguard.records import decoder_of
 from planguard.words import encodable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from planguard.plan.building.blocks import Line
 
@@ -80,6 +81,12 @@ class Appender:
         """
         if self._pending:
             raise self._pending[0].not_entered()
+        if isinstance(actions, str | bytes | dict) or not hasattr(actions, "__iter__"):
+            hint = '[{"op": "send", "peer": 1, "bytes": 4}, ...]'
+            raise placed(
+                refusal("no list of actions", path=self.path, value=actions, hint=hint), caller()
+            )
+        actions = list(actions)
         line = author(1)
         if line is None:  # written by an adapter: build() checks it, and it has no line
             self._block += actions
@@ -91,6 +98,10 @@ class Appender:
             nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
             for action in actions:  # one of them is wrong, or registered: as if added one by one
+                if not isinstance(action, Mapping):
+                    hint = '{"op": "send", "peer": 1, "bytes": 4}'
+                    error = refusal("no action", path=self.path, value=action, hint=hint)
+                    raise placed(error, caller()) from None
                 self._append(action.get("op", ""), {k: action[k] for k in action if k != "op"})
             return
         self._block += nodes
@@ -144,6 +155,8 @@ class Appender:
 
     def _make(self, op: str, fields: dict[str, Any]) -> n.Node:
         """Make an action from fields that need care: renamed, absent or wrong."""
+        if not isinstance(op, str):
+            raise refusal("an operation has a name", path=self.path, value=op, hint='"send"')
         cls = _CLASSES.get(op) or find(op)
         if cls is None:
             hint = trouble_with(op) or nearest(op, _CLASSES)
@@ -152,19 +165,7 @@ class Appender:
         try:
             return cls(**given)
         except TypeError as error:
-            raise self._field_error(op, cls, given, error) from None
-
-    def _field_error(
-        self, op: str, cls: type[n.Node], given: dict[str, Any], error: TypeError
-    ) -> PlanError:
-        unknown = next((name for name in given if name not in cls.__struct_fields__), None)
-        if unknown is None:
-            return refusal(f"{op}: {error}", path=self.path)
-        fields = cls.__struct_encode_fields__
-        meant = _TORCH.get(unknown)
-        hint = f"did you mean {meant!r}?" if meant in fields else nearest(unknown, fields)
-        message = f"{op} has no field {unknown!r}"
-        return refusal(message, code="PG906", path=self.path, value=unknown, hint=hint)
+            raise field_error(op, cls, given, error, self.path) from None
 
     def _checked(self, op: str, node: n.Node) -> n.Node:
         """Return an action whose fields have the types and ranges of the format.
@@ -298,7 +299,7 @@ class Appender:
             try:
                 part = n.Part(**given)
             except TypeError as error:
-                raise refusal(f"part: {error}", path=self.path) from None
+                raise field_error("part", n.Part, given, error, self.path) from None
         except PlanError as error:
             raise placed(error, caller()) from None
         self._block.append(part)
@@ -317,6 +318,20 @@ class Appender:
         block = Block(self, op, fields, line)
         self._pending.append(block)
         return block
+
+
+def field_error(
+    op: str, cls: type[msgspec.Struct], given: dict[str, Any], error: TypeError, path: str
+) -> PlanError:
+    """Return the error of a record that has no such field, or needs one more."""
+    unknown = next((name for name in given if name not in cls.__struct_fields__), None)
+    if unknown is None:
+        return refusal(f"{op}: {error}", path=path)
+    fields = cls.__struct_encode_fields__
+    meant = _TORCH.get(unknown)
+    hint = f"did you mean {meant!r}?" if meant in fields else nearest(unknown, fields)
+    message = f"{op} has no field {unknown!r}"
+    return refusal(message, code="PG906", path=path, value=unknown, hint=hint)
 
 
 def encoded(value: Any, path: str = "$") -> bytes:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 Line = tuple[str, int]
 """A file and a line of the author."""
 _OWN = "planguard."
-_HERE = "planguard.plan."
+_HERE = tuple(
+    f"planguard.{part}" for part in ("plan.", "arguments", "api", "garbage", "guard.", "loading")
+)
+"""What an author's call goes through on its way to a builder; in what else of ours adapters are."""
 
 
 def author(depth: int) -> Line | None:
@@ -38,7 +41,7 @@ def frame_of(depth: int) -> tuple[str, int, str]:
 
 
 def caller() -> Line | None:
-    """Return the line that called into this package, as ``author`` does; for errors only."""
+    """Return the line that called into PlanGuard, as ``author`` does; not for every action."""
     frame = sys._getframe(1)  # noqa: SLF001 - as above
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
         frame = frame.f_back

@@ -165,7 +165,9 @@ class ProgramBuilder(Appender):
         self, op_name: str, deps: list[str] | None = None, **fields: Unpack[ComputeFields]
     ) -> None:
         """Append a computation that depends on the actions with the ids ``deps``."""
-        self._append("compute", {"op_name": op_name, "deps": deps or None, **fields})
+        self._append(
+            "compute", {"op_name": op_name, "deps": None if deps in ([], ()) else deps, **fields}
+        )
 
     def h2d(self, **fields: Unpack[CopyFields]) -> None:
         """Append a copy from the host to this rank's device."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import FLAG, PLAN, arguments
 from planguard.words import clean
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def page(
     return Page(data)
 
 
-def page_of(verdict: Verdict, plan: Plan | None) -> Page:
+@arguments(plan=PLAN)
+def page_of(verdict: Verdict, plan: Plan | None = None) -> Page:
     """Return the page of a verdict; without a plan its file is read again.
 
     Raises:
@@ -101,20 +103,26 @@ def page_of(verdict: Verdict, plan: Plan | None) -> Page:
     return page(_plan_of(verdict, plan), verdict)
 
 
+@arguments(plan=PLAN, by_node=FLAG)
 def matrix_of(
-    verdict: Verdict, plan: Plan | None, algorithm: str, *, by_node: bool = False, **wanted: str
+    verdict: Verdict,
+    plan: Plan | None = None,
+    algorithm: str = "ring",
+    *,
+    by_node: bool = False,
+    **wanted: str,
 ) -> Matrix:
     """Return the matrix of a verdict's plan; without a plan its file is read again.
 
     Raises:
-        UsageError: No plan is given and the file is not there or has changed.
-        ValueError: The algorithm is not known, or there are too many ranks for a cell each.
+        UsageError: No plan is given and the file is not there or has changed; the algorithm or a
+            kind of traffic is not known, or there are too many ranks for a cell each.
     """
     from planguard.simulate import matrix as matrices
     from planguard.simulate.traffic import traffic
 
     chosen = _plan_of(verdict, plan)
-    moved, title = traffic(chosen, algorithm), ", ".join(wanted.values()) or "all traffic"
+    moved, title = traffic(chosen, algorithm), ", ".join(map(str, wanted.values())) or "all traffic"
     if by_node:
         return matrices.by_node(moved, chosen, title=title, **wanted)
     return matrices.matrix(moved, title=title, **wanted)

@@ -6,13 +6,16 @@ and bandwidth (PG605, PG611) need a recorded run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING
 
+from planguard.errors import UsageError, shorten
 from planguard.simulate.rules import measured, structure, tensors, times
 from planguard.simulate.rules.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from planguard.plan.plan import Plan
     from planguard.simulate.schedule import Schedule
@@ -97,12 +100,15 @@ def advise(
 
     Returns:
         Findings by code, at most ``PER_RULE`` of each.
+
+    Raises:
+        UsageError: There is no such rule or threshold.
     """
     facts = Facts(plan)
     if moved is not None:
         facts.moved = moved
     every = DEFAULTS | MEASURED
-    limits = {code: {**own, **(thresholds or {}).get(code, {})} for code, own in every.items()}
+    limits = _limits(every, {} if thresholds is None else thresholds)
     found = [list(rule(facts, limits[code])) for code, rule in _STRUCTURE.items()]
     if run is not None:
         found += [list(rule(facts, run, limits[code])) for code, rule in _RATES.items()]
@@ -112,6 +118,26 @@ def advise(
         found += [list(rule(facts, run, limits[code])) for code, rule in _TIMES.items()]
     kept = [finding for findings in found for finding in _some(findings)]
     return tuple(sorted(kept, key=lambda finding: finding.code))
+
+
+def _limits(
+    every: dict[str, dict[str, float]], thresholds: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """Return the thresholds of every rule, those that are given over the usual ones."""
+    if not isinstance(thresholds, Mapping):
+        raise UsageError(f"thresholds {shorten(thresholds)}: no mapping", hint=_HINT)
+    for code, given in thresholds.items():
+        if code not in every or not isinstance(given, Mapping):
+            raise UsageError(f"no rule with thresholds is {shorten(code)}", hint=_HINT)
+        for name, value in given.items():
+            if name not in every[code] or not isinstance(value, Real):
+                known = ", ".join(every[code]) or "none"
+                message = f"{code} has no threshold {shorten(name)}={shorten(value)}"
+                raise UsageError(message, hint=f"its thresholds are numbers: {known}")
+    return {code: {**own, **thresholds.get(code, {})} for code, own in every.items()}
+
+
+_HINT = '{"PG610": {"threshold": 0.3}}; docs/reference/rules.md lists them'
 
 
 def _some(findings: list[Finding]) -> list[Finding]:
