@@ -24,7 +24,7 @@ from planguard.screen.found import (
     PLAN_SUFFIXES,
     is_wandb_config,
 )
-from planguard.screen.values import flat, mlflow_params, plain
+from planguard.screen.values import decoded, flat, mlflow_params, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,7 @@ class Beside:
                 break
         folder = path if path.is_dir() else path.parent
         for candidate in (f"{whole}{PARAMS_SUFFIX}", os.path.join(folder, PARAMS_FILE)):  # noqa: PTH118
-            found = _json(candidate)
+            found = self._json(candidate)
             if found is not None:
                 return flat(found)
         config = folder / "config.yaml"
@@ -89,13 +89,32 @@ class Beside:
             return None
         return {str(key): one for key, one in found.items()} if isinstance(found, dict) else None
 
+    def _json(self, path: str) -> dict[str, Any] | None:
+        if is_special(path):
+            return None
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123  asked of every trial
+                data = file.read()
+        except OSError as error:
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                self.unread[path] = error.strerror or str(error)
+            return None
+        try:
+            found = _fast_or_tolerant(data)
+        except (ValueError, RecursionError) as error:
+            self.unread[path] = f"it is no JSON: {shorten(str(error), 100)}"
+            return None
+        if not isinstance(found, dict):
+            self.unread[path] = "it is no JSON object"
+            return None
+        return found
 
-def _json(path: str) -> dict[str, Any] | None:
-    if is_special(path):
-        return None
+
+def _fast_or_tolerant(data: bytes) -> Any:
+    """Decode JSON, with NaN and Infinity as Python writes them: those stay text."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123  asked of every trial
-            found = msgspec.json.decode(file.read())
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        return msgspec.json.decode(data)
+    except ValueError:  # not only DecodeError: bytes that are no UTF-8 are a UnicodeDecodeError
+        found = decoded(data)
+        msgspec.json.encode(found)  # half a surrogate pair cannot be kept
+        return found

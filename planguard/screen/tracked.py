@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard.errors import UsageError, shorten
-from planguard.screen.values import flat, mlflow_params, plain, typed
+from planguard.screen.values import decoded, flat, mlflow_params, plain, refuse_twice, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -118,7 +116,7 @@ def _read(given: str) -> list[tuple[frozenset[str], dict[str, Any]]]:
         elif path.suffix == ".csv":
             with path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)
-                _refuse_twice(reader.fieldnames or (), "column")
+                refuse_twice(reader.fieldnames or (), "column")
                 rows = [_row(row) for row in reader]
         else:
             rows = [_row(row) for row in _objects(path)]
@@ -137,36 +135,13 @@ def _head(path: Path) -> bytes:
         return file.read(64)
 
 
-def _refuse_twice(names: Iterable[str], what: str) -> None:
-    """Refuse a name that is there twice: one of the two values would be lost."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{what} {shorten(twice[0], 60)} is there twice")
-
-
-def _decoded(data: bytes) -> Any:
-    """Read JSON; what is no JSON number (NaN, as Python writes it) or no float stays text."""
-    return json.loads(data, object_pairs_hook=_object, parse_constant=str, parse_float=_real)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        _refuse_twice((name for name, _ in pairs), "the key")
-    return found
-
-
-def _real(text: str) -> float | str:
-    return number if math.isfinite(number := float(text)) else text
-
-
 def _objects(path: Path) -> list[dict[str, Any]]:
     """Return the runs of a JSON list, of JSON lines, or of a table as W&B writes it."""
     data = path.read_bytes()
     try:
-        found = _decoded(data)
+        found = decoded(data)
     except json.JSONDecodeError:
-        found = [_decoded(line) for line in data.splitlines() if line.strip()]
+        found = [decoded(line) for line in data.splitlines() if line.strip()]
     if isinstance(found, dict) and isinstance(found.get("columns"), list):
         found = [dict(zip(found["columns"], row, strict=False)) for row in found.get("data", [])]
     if isinstance(found, dict):

@@ -23,7 +23,7 @@ from planguard.files import is_special
 from planguard.screen.archives import Archives
 from planguard.screen.beside import Beside, Params
 from planguard.screen.found import LINE_SUFFIXES, PATH_FIELDS, PLAN_SUFFIXES, Found, below, find
-from planguard.screen.values import flat
+from planguard.screen.values import decoded, flat
 from planguard.words import encodable
 
 if TYPE_CHECKING:
@@ -285,6 +285,20 @@ _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _decoded = msgspec.json.Decoder()
 
 
+def _without_constants(line: bytes) -> bytes | None:
+    """Return a line whose parameters have NaN or Infinity, as Python writes them, with texts there.
+
+    A plan that has one beside its parameters gets a text where a number must be, and is refused.
+    """
+    if b"NaN" not in line and b"Infinity" not in line:
+        return None
+    try:
+        found = decoded(line)
+        return msgspec.json.encode(found) if isinstance(found, dict) and "params" in found else None
+    except (ValueError, RecursionError):
+        return None
+
+
 def _from_line(place: str, line: bytes, beside: Beside) -> Trial:
     try:
         fields = _fields_of.decode(line if line[:1] != b'"' else b'{"path":%b}' % line)
@@ -292,7 +306,9 @@ def _from_line(place: str, line: bytes, beside: Beside) -> Trial:
             return Trial(place, data=line, place=place)
         given = _decoded.decode(fields["name"]) if "name" in fields else ""
         params = _decoded.decode(fields["params"]) if "params" in fields else {}
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
+        if (valid := _without_constants(line)) is not None:
+            return _from_line(place, valid, beside)
         return Trial(place, data=line, place=place)  # the reader says what is wrong with it
     name = given if isinstance(given, str) and given else ""
     own = flat(params) if isinstance(params, dict) else {}

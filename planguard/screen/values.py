@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import shorten
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d*)?([eE][+-]?\d{1,2})?|[+-]?\.\d+([eE][+-]?\d{1,2})?")
@@ -50,3 +56,26 @@ def mlflow_params(run: Path) -> dict[str, Any]:
         for file in sorted(params.rglob("*"))
         if file.is_file() and not file.is_symlink()
     }
+
+
+def refuse_twice(names: Iterable[str], what: str) -> None:
+    """Refuse a name that is there twice: one of the two values would be lost."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{what} {shorten(twice[0], 60)} is there twice")
+
+
+def decoded(data: bytes) -> Any:
+    """Read JSON; what is no JSON number (NaN, as Python writes it) or no float stays text."""
+    return json.loads(data, object_pairs_hook=_object, parse_constant=str, parse_float=_real)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        refuse_twice((name for name, _ in pairs), "the key")
+    return found
+
+
+def _real(text: str) -> float | str:
+    return number if math.isfinite(number := float(text)) else text

@@ -120,3 +120,37 @@ def test_a_log_of_paths_is_no_trial(tmp_path):
     trials = Trials(str(tmp_path))
     assert names(trials) == [f"{tmp_path}/a.plan.json"]
     assert trials.skipped == [f"{tmp_path}/log.jsonl"]
+
+
+def test_nan_as_python_writes_it_is_a_parameter_beside_a_plan_and_in_a_line(tmp_path):
+    """A search with NaN among its parameters loses neither the trial nor the others of them."""
+    params = {"drop": float("nan"), "limit": float("-inf"), "tp": 8}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "plan.json").write_bytes(PLAN)
+    (tmp_path / "a" / "params.json").write_text(json.dumps(params))
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps({"name": "b", "params": params, "plan": json.loads(PLAN)}) + "\n")
+    told = {"drop": "NaN", "limit": "-Infinity", "tp": 8}
+    found = list(Trials([tmp_path]))
+    assert [trial.params for trial in found] == [told, told]
+    assert json.loads(next(trial.data for trial in found if trial.name == "b")) == json.loads(PLAN)
+
+
+def test_a_key_given_twice_in_a_plan_is_not_mended_by_nan_beside_it(tmp_path):
+    """The strict reader of plans sees such a line as it was written."""
+    twice = '{"name": "b", "params": {"x": NaN}, "plan": {"world_size": 1, "world_size": 2}}'
+    (tmp_path / "lines.jsonl").write_text(f"{twice}\n")
+    assert [trial.data for trial in Trials([tmp_path / "lines.jsonl"])] == [twice.encode()]
+
+
+@pytest.mark.parametrize(
+    "data",
+    ['{"a": "é"}'.encode("latin1"), b'{"a": 1,', b"[1]", b'{"a": "\\ud800"}', b'{"a":' * 9999],
+)
+def test_parameters_that_cannot_be_read_are_told_and_the_trial_stays(tmp_path, data):
+    """Whatever lies in params.json, the trial stays and the file is named."""
+    (tmp_path / "plan.json").write_bytes(PLAN)
+    (tmp_path / "params.json").write_bytes(data)
+    trials = Trials([tmp_path])
+    assert [trial.params for trial in trials] == [{}]
+    assert list(trials.beside.unread) == [str(tmp_path / "params.json")]
