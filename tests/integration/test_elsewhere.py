@@ -95,6 +95,46 @@ def test_a_recorded_run_says_what_it_did_not_see(tmp_path, what):
     assert "and no other" not in said
 
 
+REMOTE = """
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+def rank(number, file, more):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=30)
+    rpc.init_rpc(f"w{number}", rank=number, world_size=2, rpc_backend_options=options)
+    rpc.rpc_sync(f"w{1 - number}", torch.add, args=(torch.ones(2), 1))
+    if number < more:
+        dist.init_process_group("gloo", init_method=f"file://{file}g", rank=number, world_size=more)
+        dist.all_reduce(torch.ones(2))
+        dist.destroy_process_group()
+    rpc.shutdown()
+
+if __name__ == "__main__":
+    mp.start_processes(rank, (sys.argv[1], int(sys.argv[2])), nprocs=2, start_method="fork")
+"""
+
+
+@pytest.mark.parametrize(("grouped", "actions"), [(0, 0), (1, 1), (2, 2)])
+def test_remote_calls_without_or_before_a_group_are_said(tmp_path, grouped, actions):
+    """Real processes whose remote calls come first: none, one or both of them make a process group
+    then. The plan is that of the group, UNKNOWN for the line of init_rpc; no log is left over.
+    """
+    (tmp_path / "remote.py").write_text(REMOTE)
+    job = [sys.executable, "remote.py", str(tmp_path / "met"), str(grouped)]
+    code, said = dryrun(tmp_path, "-o", "run", "--", *job)
+    assert code == 3, said
+    assert "remote calls (rpc) at" in said
+    assert "remote.py:11" in said
+    assert "adapter" not in said
+    assert len(list(tmp_path.glob("run/*.pgrun"))) == 2
+    plan = planguard.load(tmp_path / "run")
+    assert (plan.world_size, plan.actions) == (grouped or 2, actions)
+
+
 @pytest.mark.parametrize("what", WORDS)
 def test_a_stubbed_run_says_what_it_did_not_see(tmp_path, what):
     """The same job, its ranks played."""

@@ -265,7 +265,8 @@ def build_plan(
     for one, members in fusion:
         builder.fusion(one, members, membership="fixed", launch="when-ready")
     _ledger(builder, logs, like, world_size, doubtful_from(logs, actions, world_size))
-    if why := why_empty(logs):
+    is_elsewhere = any(note[0] == ELSEWHERE for log in logs.values() for note in log.notes)
+    if not is_elsewhere and (why := why_empty(logs)):
         builder.approximate(ENDED_EARLY, why, "under", scope="plan")
     ends = _ends([rank for rank, log in logs.items() if log.is_cut], actions)
     if ends:
