@@ -217,7 +217,8 @@ def _progress(one: ReadRank, action: dict[str, Any], waited: set[str]) -> Progre
         return Progress.ISSUED
     if one.log.has_failed and action is one.actions[-1]:
         return Progress.FAILED  # the exception came out of it, or the rank never left it
-    return Progress.COMPLETED if one.log.has_ended else Progress.ISSUED
+    whole = one.log.has_ended and not one.log.has_failed
+    return Progress.COMPLETED if whole else Progress.ISSUED
 
 
 def _works(action: dict[str, Any]) -> list[str]:
