@@ -20,12 +20,16 @@ ENQUEUED = {name.removeprefix("c10d::").strip("_"): what for name, what in CALLS
 """Names of the Flight Recorder without the backend in front."""
 
 
-def plain(rows: Counter[str]) -> Counter[str]:
-    """Return counts of the Flight Recorder by the names of the recorder."""
+def enqueued(rows: Counter[str]) -> Counter[str]:
+    """Return what gloo enqueues for such calls, or has enqueued, by the names of the recorder.
+
+    It does a reduce_scatter as an all_reduce (torch/csrc/distributed/c10d/ProcessGroupGloo.cpp).
+    """
     found: Counter[str] = Counter()
     for name, number in rows.items():
         short = name.partition(":")[2] or name
-        found[ENQUEUED.get(short, short)] += number
+        what = ENQUEUED.get(short, short)
+        found["all_reduce" if what == "reduce_scatter" else what] += number
     return found
 
 
@@ -47,9 +51,10 @@ def main() -> int:
             _, profiled = counted(trainer, place / "profiled")
             _, dumped = counted(trainer, place / "dumped", "dump")
         for rank, rows in sorted(ours.items()):
-            others = profiled.get(rank, Counter()), plain(dumped.get(rank, Counter()))
-            differ = differ or any(one != rows for one in others)
-            told = ["=" if one == rows else str(dict(one)) for one in others]
+            dump = enqueued(dumped.get(rank, Counter()))
+            pairs = (profiled.get(rank, Counter()), rows), (dump, enqueued(rows))
+            differ = differ or any(one != other for one, other in pairs)
+            told = ["=" if one == other else str(dict(one)) for one, other in pairs]
             counts = ", ".join(f"{what} {number}" for what, number in sorted(rows.items()))
             print(f"{trainer.name}, rank {rank}: {counts}; profiler {told[0]}, dump {told[1]}")
     return int(differ)

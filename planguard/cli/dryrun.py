@@ -226,11 +226,15 @@ def _beyond(folder: Path) -> str:
 
 
 def _has_stopped_short(folder: Path) -> bool:
-    """Tell whether a rank has no log, or one that does not come to its end."""
+    """Tell whether a rank has no log, or one that does not come to its end.
+
+    Where nobody made a process group there are no calls to audit.
+    """
     from planguard.capture.run.gaps import gaps_of
     from planguard.capture.run.reading import read_run
 
-    return bool(gaps_of(read_run(folder)))
+    ranks = read_run(folder)
+    return ranks[0].log.has_group and bool(gaps_of(ranks))
 
 
 def _compare(folder: Path, args: argparse.Namespace) -> int:

@@ -130,7 +130,8 @@ def test_remote_calls_without_or_before_a_group_are_said(tmp_path, grouped, acti
     assert "remote calls (rpc) at" in said
     assert "remote.py:11" in said
     assert "adapter" not in said
-    assert len(list(tmp_path.glob("run/*.pgrun"))) == 2
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.glob("run/*.pgrun"))
+    assert names == ["beside"] * (2 - grouped) + [f"rank{number}" for number in range(grouped)]
     plan = planguard.load(tmp_path / "run")
     assert (plan.world_size, plan.actions) == (grouped or 2, actions)
 

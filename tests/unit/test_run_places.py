@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from planguard import audit
 from planguard.capture.play.quiet_ends import Said
 from planguard.capture.run.log import BACKEND_NOTE, Kind, RunLogWriter
 from planguard.capture.run.ranks import read_run
@@ -22,8 +23,12 @@ def write(folder, rank, world, line, *, has_group=False):
     notes = [[UNSEEN, f"remote calls at {line}", "under"]]
     for note in [*notes, *([[BACKEND_NOTE, "gloo", "exact"]] if has_group else [])]:
         log.small(Kind.NOTE, log.string(json.dumps(note)))
+    if has_group:
+        more = {"group": log.string(json.dumps(",".join(map(str, range(world))))), "fields": {}}
+        log.call(Kind.CALL, "barrier", work=0, stack=0, batch=0, **more)
+        log.small(Kind.DONE, 0)
     log.end()
-    log.path.rename(folder / f"{line}.pgrun")
+    log.path.rename(folder / f"{log.path.stem}-{line}.pgrun")  # as of another process
 
 
 def test_places_without_a_group_are_the_ranks_where_nobody_made_one(tmp_path):
@@ -52,6 +57,21 @@ def test_places_beside_a_group_are_no_ranks_of_it(tmp_path):
         f"remote calls at {line}" for line in "abc"
     }
     assert check_plan(plan_of_run(tmp_path)).unknown
+    verdict = audit(tmp_path)
+    assert verdict.unknown
+    assert not verdict.errors
+    assert verdict.stats.ranks == 1
+
+
+def test_an_audit_of_what_was_not_seen_is_not_safe(tmp_path):
+    """All ranks came to their end and their calls agree: the line of the remote calls is why that
+    is not SAFE.
+    """
+    for rank in range(2):
+        write(tmp_path, rank, 2, "a", has_group=True)
+    verdict = audit(tmp_path)
+    assert verdict.unknown
+    assert any("remote calls at a" in reason.message for reason in verdict.findings)
 
 
 def test_a_warning_is_not_what_a_program_said_last():

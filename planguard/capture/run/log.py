@@ -176,7 +176,8 @@ class RunLogWriter:
         run: str = "",
         has_group: bool = True,
     ) -> None:
-        self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
+        name = f"rank{rank}-{os.getpid()}" if has_group else _name_beside(os.getpid())
+        self.path = Path(folder) / f"{name}{SUFFIX}"
         self.world_size = world_size
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
@@ -328,6 +329,12 @@ class RunLogWriter:
         # The map is shared with the parent: handles that die here, or the end of this process,
         # are none of its calls. The lock may be held by a thread that this process has not.
         self._is_copy = True
+
+
+def _name_beside(process: int) -> str:
+    """Return a name without a digit: whoever reads ranks from names finds none."""
+    letters = "".join("abcdefghij"[int(digit)] for digit in str(process))
+    return f"beside-{letters}"
 
 
 def mark_cut(folder: Path) -> None:
