@@ -167,6 +167,24 @@ def test_precheck_names_the_line_and_the_library(tmp_path):
     assert "mpi4py.MPI" not in sys.modules
 
 
+def test_ranks_that_meet_elsewhere_alone_have_not_ended_early(tmp_path):
+    """Nothing but a store of the program's own: the line is the reason, and the advice is not to
+    let the program go on.
+    """
+
+    def job():
+        keys = dist.FileStore(str(tmp_path / "keys"), 2)
+        keys.set(str(dist.get_rank()), "1")
+        keys.wait(["0", "1"])
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.unknown
+    said = " ".join(verdict.reasons)
+    assert "a store (a key) at" in said
+    assert "ended by itself" not in said
+    assert "not decided here" in verdict.findings[0].help
+
+
 @pytest.mark.parametrize(("module", "library"), sorted(_LIBRARIES.items()))
 def test_a_library_of_its_own_communicators_is_named_played(monkeypatch, module, library):
     """An empty module stands for each library: its name in ``sys.modules`` is all that is asked."""
