@@ -1,8 +1,8 @@
-"""Counts the calls of a few jobs three times: the recorder, torch.profiler, torch's Flight Recorder.
+"""Counts the calls of a few jobs thrice: the recorder, torch.profiler, torch's Flight Recorder.
 
-The profiler sees operators of the dispatcher, the Flight Recorder what gloo's own C++ enqueued: calls
-that a callback of a future or a thread of a checkpoint makes are in it whoever made them. Each is a
-run of its own, and the latter two are without PlanGuard. Ends with 1 where they differ.
+The profiler sees operators of the dispatcher, the Flight Recorder what gloo's own C++ enqueued:
+calls that a callback of a future or a thread of a checkpoint makes are in it whoever made them.
+Each is a run of its own, and the latter two are without PlanGuard. Ends with 1 where they differ.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.sinks import place_of
-from planguard.execution.findings.undecided import UNSEEN as KIND
+from planguard.execution.findings.undecided import UNSEEN
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def watch_elsewhere(
     replace: Callable[[Any, str, Any], None],
     note: Callable[[str, str, str], None],
     played: type | None = None,
-    ranked: Callable[[int, int], None] = lambda rank, world: None,
+    ranked: Callable[[int, int], None] | None = None,
 ) -> None:
     """Notice communication that no process group of the job sees.
 
@@ -66,14 +66,14 @@ def watch_elsewhere(
         where = place_of(frame)
         if where not in seen:
             seen.add(where)
-            note(KIND, _message(f"{what} at {where}"), "under")
+            note(UNSEEN, _message(f"{what} at {where}"), "under")
 
     def asking(original: Any, what: str, *, by_library: bool, places: int = 0) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
             is_told = by_library or not is_library(frame.f_code.co_filename)
             if is_told and not (played is not None and isinstance(_root(args[0]), played)):
-                if places:
+                if places and ranked is not None:
                     ranked(*_place(args[places:], options))
                 tell(what, frame)
             return original(*args, **options)
@@ -131,7 +131,7 @@ def _watch_rpc(
     begin: Any = getattr(torch._C, "_rpc_init", None)  # noqa: SLF001 - same
     if rpc is not None and hasattr(torch._C, "_distributed_rpc"):  # noqa: SLF001 - same
         if rpc._is_current_rpc_agent_set():  # noqa: SLF001 - same
-            note(KIND, _message("remote calls (rpc), initialized before"), "under")
+            note(UNSEEN, _message("remote calls (rpc), initialized before"), "under")
         agents()
     elif begin is not None:  # importing torch.distributed.rpc calls it: then there are agents
         replace(torch._C, "_rpc_init", prepare)  # noqa: SLF001 - same
@@ -167,7 +167,7 @@ def called_back(
             raise leave()
         what = f"remote calls (rpc) at {place_of(frame)}: it waited in them until its time was over"
         for direction in ("under", "over"):
-            note(KIND, _message(what), direction)
+            note(UNSEEN, _message(what), direction)
         raise leave()
 
     if threading.current_thread() is not threading.main_thread():
@@ -204,7 +204,7 @@ def note_libraries(note: Callable[[str, str, str], None]) -> None:
     """Say which libraries that communicate by themselves this process has loaded."""
     found = {library for module, library in _LIBRARIES.items() if module in sys.modules}
     for library in sorted(found | set(_native())):
-        note(KIND, _message(f"{library}, which the process has loaded"), "under")
+        note(UNSEEN, _message(f"{library}, which the process has loaded"), "under")
 
 
 def _native() -> Iterator[str]:

@@ -216,10 +216,10 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
 
 def _beyond(folder: Path) -> str:
     """Say whether the calls that both witnesses saw were all: what neither can see is noted."""
-    from planguard.capture.elsewhere import KIND
     from planguard.capture.run.reading import read_run
+    from planguard.execution.findings.undecided import UNSEEN
 
-    unseen = {note for one in read_run(folder) for note in one.notes if note[0] == KIND}
+    unseen = {note for one in read_run(folder) for note in one.notes if note[0] == UNSEEN}
     if not unseen:
         return ", and no other"
     return "; beside them the ranks communicate by what neither sees (see the approximations)"

@@ -1,8 +1,8 @@
 """Comes into every rank of a job: an independent count of its calls, or the live guard.
 
 TRAINERS_WATCH=count: torch.profiler's own records of the operators of c10d, without PlanGuard.
-TRAINERS_WATCH=dump: torch's Flight Recorder, without PlanGuard: what gloo's own C++ wrote down, whichever
-thread called it.
+TRAINERS_WATCH=dump: torch's Flight Recorder, without PlanGuard: what gloo's own C++ wrote down,
+whichever thread called it.
 TRAINERS_WATCH=guard: ``planguard.live.guard`` once there is a process group.
 """
 
@@ -65,7 +65,7 @@ def dump(dist):
     def finish(*_):
         if not done:
             done.append(True)
-            entries = pickle.loads(_dump_fr_trace(True, False, False))["entries"]
+            entries = pickle.loads(_dump_fr_trace(True, False, False))["entries"]  # noqa: S301  our own
             found = Counter(entry["profiling_name"] for entry in entries)
             place = Path(os.environ["TRAINERS_COUNTS"])
             (place / f"rank{rank}-{os.getpid()}.json").write_text(json.dumps(found))

@@ -139,15 +139,13 @@ def recording_of_log(data: bytes, file: str) -> Recording:
     one = read_log(data, file)
     unseen = list(dict.fromkeys(text for kind, text, _ in one.notes if kind == UNSEEN))
     if not one.log.has_group:
-        said = "; ".join(["its process made no process group", *unseen])
-        raise PlanError(said, code="PG910", file=file)
+        why = "; ".join(["its process made no process group", *unseen])
+        raise PlanError(why, code="PG910", file=file)
     _, said = open_orders([one]).programs[one.log.rank]
     found = _recording([one])
     notes = [f"{text}; planguard check decides the orders of a run" for _, text, _ in said]
     gaps = [Gap(UNSEEN, text, "PG904", (one.log.rank,)) for text in unseen]
-    return replace(
-        found, notes=(*found.notes, *dict.fromkeys(notes)), gaps=(*found.gaps, *gaps)
-    )
+    return replace(found, notes=(*found.notes, *dict.fromkeys(notes)), gaps=(*found.gaps, *gaps))
 
 
 def _recording(ranks: list[ReadRank]) -> Recording:
