@@ -107,7 +107,7 @@ def check_plan(
     )
     native = kernels.IMPLEMENTATION == "native"
     whole = replace(verdict, stats=stats, plan=plan_info(plan), native=native)
-    return with_guards(with_captured(whole))
+    return with_captured(with_guards(whole))
 
 
 def plan_info(plan: Plan) -> PlanInfo:
