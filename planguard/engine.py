@@ -21,7 +21,7 @@ from planguard.execution.findings.claims import PROVED, with_claims
 from planguard.execution.findings.created import with_clashes
 from planguard.execution.findings.dropped import with_drops
 from planguard.execution.findings.fold import fold
-from planguard.execution.findings.ledger import apply_ledger, with_captured
+from planguard.execution.findings.ledger import apply_ledger, with_captured, with_guards
 from planguard.execution.findings.misaddressed import joined_addresses
 from planguard.execution.findings.notes import (
     creation_findings,
@@ -106,7 +106,8 @@ def check_plan(
         ms=(time.perf_counter() - started) * 1e3,
     )
     native = kernels.IMPLEMENTATION == "native"
-    return with_captured(replace(verdict, stats=stats, plan=plan_info(plan), native=native))
+    whole = replace(verdict, stats=stats, plan=plan_info(plan), native=native)
+    return with_captured(with_guards(whole))
 
 
 def plan_info(plan: Plan) -> PlanInfo:

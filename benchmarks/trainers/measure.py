@@ -126,12 +126,18 @@ def job_words(trainer: Trainer, *, real: bool) -> list[str]:
     return [*launcher, "--nproc-per-node", str(trainer.ranks), *script]
 
 
-def counted(trainer: Trainer, place: Path) -> tuple[Ended, dict[int, Counter[str]]]:
-    """Run a job without PlanGuard; return what torch.profiler counted, by rank."""
+def counted(
+    trainer: Trainer, place: Path, watch: str = "count"
+) -> tuple[Ended, dict[int, Counter[str]]]:
+    """Run a job without PlanGuard; return what torch.profiler counted, by rank.
+
+    ``watch`` is ``dump`` for the records of torch's Flight Recorder in its place.
+    """
     counts = place / "counts"
-    counts.mkdir()
+    counts.mkdir(parents=True)
     more = {
-        **trainer.environment, "PYTHONPATH": str(HERE / "inject"), "TRAINERS_WATCH": "count",
+        **trainer.environment, "PYTHONPATH": str(HERE / "inject"), "TRAINERS_WATCH": watch,
+        "TORCH_FR_BUFFER_SIZE": "100000",
         "TRAINERS_COUNTS": str(counts), "TRAINERS_OUT": str(place / "out"),
     }  # fmt: skip
     ended = run(job_words(trainer, real=True), more, LIMIT, place)

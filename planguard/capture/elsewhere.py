@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.sinks import place_of
+from planguard.execution.findings.undecided import UNSEEN
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-KIND = "unseen-communication"
 _BACKENDS = ("Gloo", "NCCL", "MPI", "UCC", "XCCL")
 _WAITS = ("wait", "get", "multi_get", "check", "add", "compare_set")
 """Methods of a store by which a rank learns of another: a wait, or a counter that is polled."""
@@ -46,6 +46,7 @@ def watch_elsewhere(
     replace: Callable[[Any, str, Any], None],
     note: Callable[[str, str, str], None],
     played: type | None = None,
+    ranked: Callable[[int, int], None] | None = None,
 ) -> None:
     """Notice communication that no process group of the job sees.
 
@@ -53,6 +54,8 @@ def watch_elsewhere(
         replace: Called with owner, name and the new function.
         note: Called with kind, message and direction of a ledger entry.
         played: Class of the stores whose keys are played, and so are seen.
+        ranked: Called with a rank and the number of ranks, before the note, where this process
+            takes a place among others without a process group of the job.
     """
     import torch
     import torch.distributed as dist
@@ -63,13 +66,15 @@ def watch_elsewhere(
         where = place_of(frame)
         if where not in seen:
             seen.add(where)
-            note(KIND, _message(f"{what} at {where}"), "under")
+            note(UNSEEN, _message(f"{what} at {where}"), "under")
 
-    def asking(original: Any, what: str, *, by_library: bool) -> Any:
+    def asking(original: Any, what: str, *, by_library: bool, places: int = 0) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
             is_told = by_library or not is_library(frame.f_code.co_filename)
             if is_told and not (played is not None and isinstance(_root(args[0]), played)):
+                if places and ranked is not None:
+                    ranked(*_place(args[places:], options))
                 tell(what, frame)
             return original(*args, **options)
 
@@ -81,7 +86,7 @@ def watch_elsewhere(
         kind = getattr(dist, f"ProcessGroup{name}", None)
         if kind is not None:
             what = f"a ProcessGroup{name} that the program made itself"
-            replace(kind, "__init__", asking(kind.__init__, what, by_library=False))
+            replace(kind, "__init__", asking(kind.__init__, what, by_library=False, places=2))
     symmetric: Any = getattr(torch._C._distributed_c10d, "_SymmetricMemory", None)  # noqa: SLF001 - same
     if symmetric is not None:
         met = asking(symmetric.rendezvous, "symmetric memory", by_library=True)
@@ -90,6 +95,18 @@ def watch_elsewhere(
         original = getattr(dist.Store, name, None)
         if original is not None:
             replace(dist.Store, name, asking(original, "a store (a key)", by_library=False))
+
+
+def _place(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int]:
+    """Return the rank and the number of ranks that a backend or an agent is made with.
+
+    An agent of a group that workers join as they come is told no number.
+    """
+    row = dict(zip(("rank", "size"), given, strict=False))
+    rank = row.get("rank", named.get("rank", named.get("worker_id")))
+    size = row.get("size", named.get("size", named.get("world_size")))
+    rank = int(rank or 0)
+    return rank, max(int(size or 0), rank + 1)
 
 
 def _watch_rpc(
@@ -102,7 +119,7 @@ def _watch_rpc(
 
     def agents() -> None:
         agent = torch._C._distributed_rpc.TensorPipeAgent  # noqa: SLF001 - torch has no public way
-        made = asking(agent.__init__, "remote calls (rpc)", by_library=True)
+        made = asking(agent.__init__, "remote calls (rpc)", by_library=True, places=3)
         replace(agent, "__init__", made)
 
     def prepare(*args: Any) -> Any:
@@ -114,7 +131,7 @@ def _watch_rpc(
     begin: Any = getattr(torch._C, "_rpc_init", None)  # noqa: SLF001 - same
     if rpc is not None and hasattr(torch._C, "_distributed_rpc"):  # noqa: SLF001 - same
         if rpc._is_current_rpc_agent_set():  # noqa: SLF001 - same
-            note(KIND, _message("remote calls (rpc), initialized before"), "under")
+            note(UNSEEN, _message("remote calls (rpc), initialized before"), "under")
         agents()
     elif begin is not None:  # importing torch.distributed.rpc calls it: then there are agents
         replace(torch._C, "_rpc_init", prepare)  # noqa: SLF001 - same
@@ -150,7 +167,7 @@ def called_back(
             raise leave()
         what = f"remote calls (rpc) at {place_of(frame)}: it waited in them until its time was over"
         for direction in ("under", "over"):
-            note(KIND, _message(what), direction)
+            note(UNSEEN, _message(what), direction)
         raise leave()
 
     if threading.current_thread() is not threading.main_thread():
@@ -187,7 +204,7 @@ def note_libraries(note: Callable[[str, str, str], None]) -> None:
     """Say which libraries that communicate by themselves this process has loaded."""
     found = {library for module, library in _LIBRARIES.items() if module in sys.modules}
     for library in sorted(found | set(_native())):
-        note(KIND, _message(f"{library}, which the process has loaded"), "under")
+        note(UNSEEN, _message(f"{library}, which the process has loaded"), "under")
 
 
 def _native() -> Iterator[str]:

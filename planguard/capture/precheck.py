@@ -27,7 +27,7 @@ from planguard.capture.play.ranks import Play, PlayedRank
 from planguard.capture.play.stage import Stage, open_stage
 from planguard.capture.values.own_answers import before_of
 from planguard.errors import UnsafePlanError, UsageError
-from planguard.execution.findings.ledger import is_empty, with_guards
+from planguard.execution.findings.ledger import is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -322,7 +322,7 @@ def judge(
     failure = play.failure()
     if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
-    return plan, with_guards(verdict)
+    return plan, verdict
 
 
 def _notes(play: Play) -> int:

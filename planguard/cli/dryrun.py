@@ -216,21 +216,25 @@ def _check(folder: Path, args: argparse.Namespace, end: JobEnd | None = None) ->
 
 def _beyond(folder: Path) -> str:
     """Say whether the calls that both witnesses saw were all: what neither can see is noted."""
-    from planguard.capture.elsewhere import KIND
     from planguard.capture.run.reading import read_run
+    from planguard.execution.findings.undecided import UNSEEN
 
-    unseen = {note for one in read_run(folder) for note in one.notes if note[0] == KIND}
+    unseen = {note for one in read_run(folder) for note in one.notes if note[0] == UNSEEN}
     if not unseen:
         return ", and no other"
     return "; beside them the ranks communicate by what neither sees (see the approximations)"
 
 
 def _has_stopped_short(folder: Path) -> bool:
-    """Tell whether a rank has no log, or one that does not come to its end."""
+    """Tell whether a rank has no log, or one that does not come to its end.
+
+    Where nobody made a process group there are no calls to audit.
+    """
     from planguard.capture.run.gaps import gaps_of
     from planguard.capture.run.reading import read_run
 
-    return bool(gaps_of(read_run(folder)))
+    ranks = read_run(folder)
+    return ranks[0].log.has_group and bool(gaps_of(ranks))
 
 
 def _compare(folder: Path, args: argparse.Namespace) -> int:

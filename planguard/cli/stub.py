@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     is_interrupted = False
     try:
         play.run(lambda played: job.script(played.devices))
-        play = _decided(play, name, args.model)
+        play = _decided(play, name, args.model or _named(play)[0])
     except KeyboardInterrupt:
         if not play.logs:
             raise
@@ -72,11 +73,14 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         is_interrupted = True
     finally:
         journal.close()
-    plan = play.plan(name=name, model=args.model)
+    model, said = (args.model, "") if args.model else _named(play)
+    plan = play.plan(name=name, model=model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
     write(file, plan.source)
     print(f"covered: {play.coverage}", file=sys.stderr)
+    if said:
+        print(said, file=sys.stderr)
     if play.computed:
         print(f"computed: {play.computed}", file=sys.stderr)
     for line in _remarks(play, plan):
@@ -89,6 +93,14 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     if failure is not None and (code == 0 or (code == 3 and not play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return code
+
+
+def _named(play: Any) -> tuple[str | None, str]:
+    """Return the model of the backend that the script names, and what to say of it."""
+    from planguard.capture.play.named_backends import model_of, words_of
+
+    found = model_of(play)
+    return (None, "") if found is None else (found[0], words_of(found))
 
 
 def _decided(play: Any, name: str, model: str | None) -> Any:
@@ -135,7 +147,7 @@ def read_torchrun(command: Sequence[str]) -> Job:
     if words[1:3] == ["-m", "torch.distributed.run"]:
         words[:3] = ["torchrun"]
     if Path(words[0]).name != "torchrun" or len(words) < 2:
-        raise UsageError("--stub reads a torchrun command", hint="torchrun --nproc-per-node 8 x.py")
+        raise UsageError("--stub reads a torchrun command", hint=_hint(words))
     words.pop(0)
     given = {"nnodes": "1", "nproc-per-node": "1"}
     while words and words[0].startswith("-"):
@@ -151,6 +163,15 @@ def read_torchrun(command: Sequence[str]) -> Job:
     if not words or not (is_module or Path(words[0]).is_file()):
         raise UsageError("--stub needs the script of the job", hint="torchrun ... train.py")
     return Job(nodes, per_node, Script(words[0], is_module, tuple(words[1:])))
+
+
+def _hint(words: Sequence[str]) -> str:
+    """Say how to put a command that is none of torchrun's, as far as it names a script."""
+    at = next((n for n, word in enumerate(words) if word.endswith(".py")), None)
+    if at is None:
+        return "torchrun --nproc-per-node 8 x.py"
+    job = shlex.join(words[at:])
+    return f"torchrun --nproc-per-node N {job}, also where the script starts its N ranks by itself"
 
 
 def _mesh(text: str | None) -> dict[str, int] | None:

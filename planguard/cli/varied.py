@@ -122,6 +122,7 @@ def told(
     named: tuple[str, str] | None,
 ) -> Verdict:
     """Say in the ledger what ranks had, and what was not varied."""
+    from planguard.capture.play.named_backends import words_of
     from planguard.verdict import Approximation
 
     kinds = [row.words for row in rows[0]]
@@ -139,9 +140,7 @@ def told(
     entry = Approximation("script", said, "exact", scope="plan")
     entries = [*verdict.approximations, entry]
     if named is not None:
-        model, place = named
-        said = f"decided under {model}, the backend that {place} names; --model decides another one"
-        entries.append(Approximation("model", said, "exact", scope="plan"))
+        entries.append(Approximation("model", words_of(named), "exact", scope="plan"))
     return replace(verdict, approximations=tuple(entries))
 
 

@@ -356,11 +356,19 @@ def test_a_script_that_starts_its_ranks_is_played(tmp_path, monkeypatch, method)
     words = ("--", *TORCHRUN[:3], "--nproc-per-node")
     done = dryrun(tmp_path, "--stub", *words, "2", "job.py", method)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert check(load(tmp_path / "run" / "captured.plan.json")).stats.actions == 4
+    plan = load(tmp_path / "run" / "captured.plan.json")
+    assert check(plan).stats.actions == 4
+    assert plan.model == "gloo"  # the script names it
+    assert "decided under gloo, the backend that" in done.stderr
     shutil.rmtree(tmp_path / "run")
     done = dryrun(tmp_path, "--stub", *words, "3", "job.py", method)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "starts 2 processes by itself, and 3 ranks of a node are played" in done.stderr
+    assert "hint: play as many: --nproc-per-node 2" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = dryrun(tmp_path, "--stub", "--", sys.executable, "job.py", method)
+    assert done.returncode == 2
+    assert f"hint: torchrun --nproc-per-node N job.py {method}, also where" in done.stderr
 
 
 def test_a_spawned_rank_that_raises_is_no_end(tmp_path, monkeypatch):

@@ -95,6 +95,50 @@ def test_a_recorded_run_says_what_it_did_not_see(tmp_path, what):
     assert "and no other" not in said
 
 
+REMOTE = """
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+def rank(number, file, more):
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=30)
+    rpc.init_rpc(f"w{number}", rank=number, world_size=2, rpc_backend_options=options)
+    rpc.rpc_sync(f"w{1 - number}", torch.add, args=(torch.ones(2), 1))
+    if torch.ones(2).sum().item() > number:
+        number = int(number)
+    if number < more:
+        dist.init_process_group("gloo", init_method=f"file://{file}g", rank=number, world_size=more)
+        dist.all_reduce(torch.ones(2))
+        dist.destroy_process_group()
+    rpc.shutdown()
+
+if __name__ == "__main__":
+    mp.start_processes(rank, (sys.argv[1], int(sys.argv[2])), nprocs=2, start_method="fork")
+"""
+
+
+@pytest.mark.parametrize(("grouped", "actions"), [(0, 0), (1, 1), (2, 2)])
+def test_remote_calls_without_or_before_a_group_are_said(tmp_path, grouped, actions):
+    """Real processes whose remote calls come first: none, one or both of them make a process group
+    then. The plan is that of the group, UNKNOWN for the line of init_rpc; no log is left over.
+    """
+    (tmp_path / "remote.py").write_text(REMOTE)
+    job = [sys.executable, "remote.py", str(tmp_path / "met"), str(grouped)]
+    code, said = dryrun(tmp_path, "-o", "run", "--", *job)
+    assert code == 3, said
+    assert "remote calls (rpc) at" in said
+    assert "remote.py:11" in said
+    assert "PG110" in said  # a value that was read before the group
+    assert "adapter" not in said
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.glob("run/*.pgrun"))
+    assert names == ["beside"] * (2 - grouped) + [f"rank{number}" for number in range(grouped)]
+    plan = planguard.load(tmp_path / "run")
+    assert (plan.world_size, plan.actions) == (grouped or 2, actions)
+
+
 @pytest.mark.parametrize("what", WORDS)
 def test_a_stubbed_run_says_what_it_did_not_see(tmp_path, what):
     """The same job, its ranks played."""
@@ -124,6 +168,24 @@ def test_precheck_names_the_line_and_the_library(tmp_path):
         assert verdict.unknown
         assert words in " ".join(verdict.reasons)
     assert "mpi4py.MPI" not in sys.modules
+
+
+def test_ranks_that_meet_elsewhere_alone_have_not_ended_early(tmp_path):
+    """Nothing but a store of the program's own: the line is the reason, and the advice is not to
+    let the program go on.
+    """
+
+    def job():
+        keys = dist.FileStore(str(tmp_path / "keys"), 2)
+        keys.set(str(dist.get_rank()), "1")
+        keys.wait(["0", "1"])
+
+    verdict = precheck(2, model="gloo", on_unsafe="return").run(job)
+    assert verdict.unknown
+    said = " ".join(verdict.reasons)
+    assert "a store (a key) at" in said
+    assert "ended by itself" not in said
+    assert "not decided here" in verdict.findings[0].help
 
 
 @pytest.mark.parametrize(("module", "library"), sorted(_LIBRARIES.items()))

@@ -43,3 +43,22 @@ def test_a_run_that_raised_elsewhere_did_not_end_well(tmp_path):
 def test_a_run_that_came_to_its_end_is_decided(tmp_path):
     """The same calls without an exception are SAFE."""
     assert run(tmp_path, (["barrier"], True, False), (["barrier"], True, False)).safe
+
+
+def test_what_native_code_waits_for_as_a_rank_raises_was_not_completed(tmp_path):
+    """The reducer of DDP waits for two buckets that rank 1 never reduces, and raises: rank 1 left
+    without them. It raised as gloo saw the connection closed, and not since a call was done.
+    """
+    for rank, buckets in enumerate((4, 2)):
+        log = RunLogWriter(tmp_path, rank, 2)
+        group, library = log.string('"0,1"'), log.string('[["torch/reducer.py", 1, "f", true]]')
+        for bucket in range(1, buckets + 1):
+            more = {"batch": 0, "fields": {"count": 4, "dtype": "f32"}}
+            log.call(Kind.CALL, "all_reduce", work=bucket, group=group, stack=library, **more)
+            log.small(Kind.UNSEEN, bucket)
+            if bucket == 2:
+                log.small(Kind.BACKWARD, 0)
+        log.end(failed=not rank)
+    verdict = pg.audit(tmp_path)
+    assert [(f.code, f.ranks) for f in verdict.errors] == [("PG006", (1,))]
+    assert "completed" not in said(verdict)

@@ -110,3 +110,20 @@ def test_a_master_that_answers_in_between_is_searched(model):
     assert [one["op"] for one in actions[:4]] == ["recv", "send", "recv", "recv"]
     assert pg.check(early, model=model).outcome.value == "POTENTIAL_DEADLOCK"
     assert enumerate_plan(early, model).outcome == "POTENTIAL_DEADLOCK"
+
+
+@pytest.mark.parametrize("model", ["gloo", "mpi-eager", "mpi-sync"])
+def test_groups_that_are_made_beside_receives_from_anybody_are_decided(model):
+    """Before or behind them, and the group is used: SAFE; not so where a rank leaves it out."""
+    make, use = {"op": "new_group", "group": "g"}, {"op": "all_reduce", "group": "g", "bytes": 4}
+    receive = [{"op": "recv", "peer": "any", "bytes": 4}] * 2
+    send = [{"op": "send", "peer": 0, "bytes": 4}]
+
+    def outcome(*bodies):
+        document = plan(*bodies) | {"groups": {"g": {"ranks": [0, 1]}}}
+        return pg.check(document, model=model).outcome.value
+
+    before = [make, *receive, use], [make, *send, use], [make, *send]
+    behind = [*receive, make, use], [*send, make, use], [*send, make]
+    assert outcome(*before) == outcome(*behind) == "SAFE"
+    assert outcome([*receive, use], *behind[1:]) != "SAFE"

@@ -1,6 +1,8 @@
 """Comes into every rank of a job: an independent count of its calls, or the live guard.
 
 TRAINERS_WATCH=count: torch.profiler's own records of the operators of c10d, without PlanGuard.
+TRAINERS_WATCH=dump: torch's Flight Recorder, without PlanGuard: what gloo's own C++ wrote down,
+whichever thread called it.
 TRAINERS_WATCH=guard: ``planguard.live.guard`` once there is a process group.
 """
 
@@ -40,6 +42,39 @@ def count(dist):
         place = Path(os.environ["TRAINERS_COUNTS"])
         (place / f"rank{rank}-{os.getpid()}.json").write_text(json.dumps(found))
 
+    at_the_end(dist, finish)
+
+
+def within_itself(event):
+    """Tell whether a call is a part of a call of the same name."""
+    outer = event.cpu_parent
+    while outer is not None and outer.name != event.name:
+        outer = outer.cpu_parent
+    return outer is not None
+
+
+def dump(dist):
+    """Write what torch's Flight Recorder holds of this process at its end."""
+    import pickle
+
+    from torch._C._distributed_c10d import _dump_fr_trace
+
+    rank = dist.get_rank()
+    done = []
+
+    def finish(*_):
+        if not done:
+            done.append(True)
+            entries = pickle.loads(_dump_fr_trace(True, False, False))["entries"]  # noqa: S301  our own
+            found = Counter(entry["profiling_name"] for entry in entries)
+            place = Path(os.environ["TRAINERS_COUNTS"])
+            (place / f"rank{rank}-{os.getpid()}.json").write_text(json.dumps(found))
+
+    at_the_end(dist, finish)
+
+
+def at_the_end(dist, finish):
+    """Call a function once, before the last group is destroyed or the process ends."""
     atexit.register(finish)
     destroy = dist.destroy_process_group
 
@@ -49,14 +84,6 @@ def count(dist):
         return destroy(group)
 
     replace(dist, "destroy_process_group", destroy_process_group)
-
-
-def within_itself(event):
-    """Tell whether a call is a part of a call of the same name."""
-    outer = event.cpu_parent
-    while outer is not None and outer.name != event.name:
-        outer = outer.cpu_parent
-    return outer is not None
 
 
 def guard(_):
@@ -80,7 +107,7 @@ def begin():
     """Watch whoever makes a process group."""
     import torch.distributed as dist
 
-    what = {"count": count, "guard": guard}[os.environ["TRAINERS_WATCH"]]
+    what = {"count": count, "dump": dump, "guard": guard}[os.environ["TRAINERS_WATCH"]]
     original = dist.init_process_group
     begun = []
 

@@ -202,6 +202,12 @@ def _limits(chosen: dict[int, Part]) -> Iterable[Gap]:
             doubts[part.doubt].append(rank)
     for said, who in doubts.items():
         yield Gap(DOUBT, said, "PG904", tuple(who))
+    unseen: dict[str, list[int]] = defaultdict(list)
+    for rank, part in chosen.items():
+        for said in part.unseen:
+            unseen[said].append(rank)
+    for said, who in unseen.items():  # it mends no call, and leaves open whether all is well
+        yield Gap("partial", said, "PG904", tuple(who))
 
 
 def _some(ranks: Iterable[int]) -> str:

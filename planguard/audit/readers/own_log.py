@@ -10,6 +10,7 @@ from planguard import registry
 from planguard.audit.readers.part import PLAN, Part, PartGroup
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError
+from planguard.execution.findings.undecided import UNSEEN
 from planguard.plan.vocabulary import BLOCKING
 from planguard.recording import Call, Observed, Progress, Track
 from planguard.recording.planned import call_of, check_types
@@ -93,6 +94,7 @@ def read_run_log(data: bytes, file: str) -> Part:
         has_ended=None if lost else record.has_ended,
         backend=recording.backend,
         attempt=adapter.attempt(data),
+        unseen=tuple(gap.message for gap in recording.gaps if gap.kind == UNSEEN),
     )
     part.notes += recording.notes
     return part

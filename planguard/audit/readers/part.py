@@ -119,6 +119,7 @@ class Part:
         lacks: What this kind of recorder does not write down, as words.
         crash: The error that ended the rank and is no consequence of others, or "".
         doubt: What had to be assumed to read it so, in one sentence; "" if nothing.
+        unseen: How its rank may communicate beside the calls, in one sentence each.
         absences: What it says of others that did not come.
         inits: Communicators that it was creating, by their identities.
         oversized: Bytes that came and bytes that fit, where gloo ended the rank for that.
@@ -154,6 +155,7 @@ class Part:
     lacks: tuple[str, ...] = ()
     crash: str = ""
     doubt: str = ""
+    unseen: tuple[str, ...] = ()
     absences: tuple[Absence, ...] = ()
     inits: dict[str, Init] = field(default_factory=dict)
     oversized: tuple[int, int] | None = None

@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.names.data_names import DATA
 from planguard.capture.names.set_orders import TURN
 from planguard.capture.names.thread_orders import THREAD
@@ -16,7 +15,7 @@ from planguard.capture.play.labels import labelled
 from planguard.capture.play.quiet_ends import why_empty
 from planguard.capture.play.sure import doubtful_from
 from planguard.capture.values.values import KIND as MADE_UP
-from planguard.execution.findings.undecided import ENDED_EARLY
+from planguard.execution.findings.undecided import ENDED_EARLY, UNSEEN
 from planguard.plan.flatten import INNER
 from planguard.words import name_ranks
 
@@ -264,7 +263,8 @@ def build_plan(
     for one, members in fusion:
         builder.fusion(one, members, membership="fixed", launch="when-ready")
     _ledger(builder, logs, like, world_size, doubtful_from(logs, actions, world_size))
-    if why := why_empty(logs):
+    is_elsewhere = any(note[0] == UNSEEN for log in logs.values() for note in log.notes)
+    if not is_elsewhere and (why := why_empty(logs)):
         builder.approximate(ENDED_EARLY, why, "under", scope="plan")
     ends = _ends([rank for rank, log in logs.items() if log.is_cut], actions)
     if ends:
@@ -368,7 +368,7 @@ def _ledger(
             seen.add(note)
             if note[0] == MADE_UP and note[2] == "over" and doubtful:
                 builder.approximate(*note, doubtful, scope="onward")
-            elif note[0] in (ELSEWHERE, CUT) and note[2] == "over":
+            elif note[0] in (UNSEEN, CUT) and note[2] == "over":
                 # What it would do behind that is not known; what it issued, it issued.
                 builder.approximate(*note, scope="onward")
             else:

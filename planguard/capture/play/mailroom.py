@@ -25,7 +25,7 @@ from planguard.capture.play.called import Arrived, held
 from planguard.capture.play.mailbox import STUCK, Keys, Mailbox, Take, Wanted
 from planguard.capture.play.processes import ended, refuse_cuda
 from planguard.capture.play.room_store import Clock, answer_store
-from planguard.errors import UsageError
+from planguard.errors import PlanGuardError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -365,6 +365,9 @@ def perform(task: Callable[[], bytes], mailbox: Mailbox) -> NoReturn:
         mailbox.end(task())
     except Standing:
         raise
+    except PlanGuardError as error:  # it says itself what to do
+        with contextlib.suppress(OSError):
+            mailbox.fail(str(error).partition("\nhint: ")[0], error.hint)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent reports it
         frames = "".join(traceback.format_exception(error))[-4000:]
         with contextlib.suppress(OSError):

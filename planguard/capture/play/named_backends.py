@@ -47,3 +47,9 @@ def model_of(play: Play) -> tuple[str, str] | None:
     models = {_MODELS.get(backend) for backend, _ in named}
     (model,) = models if len(models) == 1 else (None,)
     return None if model is None else (model, named[0][1])
+
+
+def words_of(named: tuple[str, str]) -> str:
+    """Say under which model a script is decided, and why."""
+    model, place = named
+    return f"decided under {model}, the backend that {place} names; --model decides another one"

@@ -6,6 +6,7 @@ what the script does where it goes on.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST = 160
 """Characters of a printed line that are kept."""
+_WARNING = re.compile(r"\S.*:\d+: \w*Warning: ")
+"""How Python prints a warning, all of it at once, the line of source behind it."""
 
 
 class Said:
@@ -36,7 +39,9 @@ class Said:
         self.at = ""
 
     def hear(self, text: object) -> None:
-        """Keep the last line of what is printed."""
+        """Keep the last line of what is printed; warnings are no words of the program's."""
+        if _WARNING.match(str(text)):
+            return
         lines = [one for one in str(text).splitlines() if one.strip()]
         if lines:
             self.line = lines[-1].strip()[:_MOST]

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.play.called import CUT
+from planguard.execution.findings.undecided import UNSEEN
 from planguard.plan.vocabulary import BLOCKS, HANDLES, LIFETIME, MESSAGES, SENDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _is_followed(
     """Tell whether values move by calls alone, and calls stand in the plan as they were made."""
     return len(logs) == world_size and not any(
         log.store_reads
-        or any(kind in (ELSEWHERE, CUT) for kind, *_ in log.notes)
+        or any(kind in (UNSEEN, CUT) for kind, *_ in log.notes)
         or len(actions[rank]) != len(log.actions)
         or any(action["op"] in BLOCKS for action in actions[rank])
         for rank, log in logs.items()

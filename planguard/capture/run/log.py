@@ -46,7 +46,7 @@ SMALL_BYTES, CALL_BYTES = SMALL.size, CALL.size
 SMALL_ROOM, CALL_ROOM = SMALL_BYTES + 4, CALL_BYTES + 4
 """A record, and the zero word behind it."""
 
-STUB, FAILED, ENDED = 1, 2, 4
+STUB, FAILED, ENDED, ALONE = 1, 2, 4, 8
 _DROPPED_AT, _FLAGS_AT = 24, 64
 
 _OPS = {op: number for number, op in enumerate(LOGGED)}
@@ -120,6 +120,7 @@ class RunLog:
         attempt: How often the job had been started anew before this process began.
         run: What all ranks of one start share, and those of no other; empty where it is not known.
         began: Nanoseconds of the clock on the wall when the log was begun.
+        has_group: The process made a process group.
         is_stub: Nothing was communicated.
         has_failed: An exception ended the process.
         has_ended: The process came to its end.
@@ -143,6 +144,7 @@ class RunLog:
     attempt: int = 0
     run: str = ""
     began: int = 0
+    has_group: bool = True
 
 
 class RunLogWriter:
@@ -156,6 +158,7 @@ class RunLogWriter:
         most_bytes: Size that the log may reach.
         attempt: How often the job was started anew before.
         run: What all ranks of this start share.
+        has_group: The process makes a process group; without one it has ledger entries only.
 
     Raises:
         UsageError: The folder cannot be written, or the disk is full.
@@ -171,8 +174,10 @@ class RunLogWriter:
         most_bytes: int = MOST_BYTES,
         attempt: int = 0,
         run: str = "",
+        has_group: bool = True,
     ) -> None:
-        self.path = Path(folder) / f"rank{rank}-{os.getpid()}{SUFFIX}"
+        name = f"rank{rank}-{os.getpid()}" if has_group else _name_beside(os.getpid())
+        self.path = Path(folder) / f"{name}{SUFFIX}"
         self.world_size = world_size
         self._most = max(most_bytes, 2 * HEADER_BYTES)
         self._lock = threading.Lock()
@@ -182,7 +187,7 @@ class RunLogWriter:
         self._threads: dict[int, int] = {}
         self._dropped = 0
         self._at = HEADER_BYTES
-        self._flags = STUB if stub else 0
+        self._flags = (STUB if stub else 0) | (0 if has_group else ALONE)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
@@ -324,6 +329,12 @@ class RunLogWriter:
         # The map is shared with the parent: handles that die here, or the end of this process,
         # are none of its calls. The lock may be held by a thread that this process has not.
         self._is_copy = True
+
+
+def _name_beside(process: int) -> str:
+    """Return a name without a digit: whoever reads ranks from names finds none."""
+    letters = "".join("abcdefghij"[int(digit)] for digit in str(process))
+    return f"beside-{letters}"
 
 
 def mark_cut(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from planguard.capture.run.log import (
+    ALONE,
     ANYBODY,
     CALL,
     COMMITTED,
@@ -76,7 +77,7 @@ def parse_run_log(data: bytes, file: str) -> RunLog:
     return RunLog(
         file, pid, rank, world, bool(flags & STUB), bool(flags & FAILED),
         bool(flags & ENDED), entries, strings, dropped, torn,
-        attempt, run.rstrip(b"\0").decode("ascii", "replace"), began,
+        attempt, run.rstrip(b"\0").decode("ascii", "replace"), began, not flags & ALONE,
     )  # fmt: skip
 
 

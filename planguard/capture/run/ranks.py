@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ def read_run(path: str | Path, attempt: int | None = None) -> list[ReadRank]:
     if not logs:
         hint = "planguard dryrun -o FOLDER -- torchrun ... writes them"
         raise UsageError(f"no log of a recorded run (*{SUFFIX}) in {path}", hint=hint)
-    logs, earlier = chosen_attempt(logs, attempt)
+    logs, notes = chosen_attempt(logs, attempt)
+    logs, beside = _with_groups(logs)
     logs.sort(key=lambda log: log.rank)
     for first, second in pairwise(logs):
         if first.rank == second.rank:
@@ -96,7 +97,7 @@ def read_run(path: str | Path, attempt: int | None = None) -> list[ReadRank]:
         found = [_read_rank(log) for log in logs]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise PlanError(f"the log is damaged: {error}", file=str(path)) from None
-    found[0].notes += earlier
+    found[0].notes += [*notes, *beside]
     return found
 
 
@@ -124,6 +125,29 @@ def chosen_attempt(
         f"of {'; '.join(others)}"
     )
     return chosen, [(ATTEMPTS, said, "exact")]
+
+
+def _with_groups(logs: list[RunLog]) -> tuple[list[RunLog], list[tuple[str, str, str]]]:
+    """Return the logs of the ranks, and the ledger entries of processes that are none of them.
+
+    A process without a process group has a place among others by remote calls or by a backend of
+    its own. Beside a job of process groups that is no rank of it; where nobody made one, these
+    places are all that is known of the ranks, and a backend of some of them counts from 0 again.
+    """
+    alone = [log for log in logs if not log.has_group]
+    if len(alone) < len(logs):
+        entries = [entry for log in alone for entry in _entries(log)]
+        return [log for log in logs if log.has_group], list(dict.fromkeys(entries))
+    world = max(log.world_size for log in alone)
+    first = {log.rank: replace(log, world_size=world) for log in reversed(alone)}
+    used = [log.file for log in first.values()]
+    entries = [entry for log in alone if log.file not in used for entry in _entries(log)]
+    return list(first.values()), list(dict.fromkeys(entries))
+
+
+def _entries(log: RunLog) -> list[tuple[str, str, str]]:
+    found = (log.strings[one.argument] for one in log.entries if one.kind is Kind.NOTE)
+    return [(str(kind), str(text), str(direction)) for kind, text, direction in found]
 
 
 def _attempt_text(logs: list[RunLog], number: int) -> str:

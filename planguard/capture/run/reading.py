@@ -13,8 +13,9 @@ from planguard.capture.run.gaps import gaps_of
 from planguard.capture.run.orders import open_orders
 from planguard.capture.run.ranks import ATTEMPTS, ReadRank, read_log, read_run, run_logs
 from planguard.capture.values.value_reads import IN_LIBRARY, folded
-from planguard.errors import UsageError
-from planguard.recording import Observed, Progress, RankRecord, RecordedGroup, Recording
+from planguard.errors import PlanError, UsageError
+from planguard.execution.findings.undecided import UNSEEN
+from planguard.recording import Gap, Observed, Progress, RankRecord, RecordedGroup, Recording
 from planguard.recording.compare import PROLOGUE
 from planguard.recording.planned import call_of
 
@@ -130,14 +131,21 @@ def recording_of_run(path: str | Path) -> Recording:
 def recording_of_log(data: bytes, file: str) -> Recording:
     """Return what the rank of one log was seen doing; the other ranks of the run are missing.
 
+    What no process group sees is among the gaps.
+
     Raises:
-        PlanError: The log is damaged.
+        PlanError: The log is damaged, or its process is no rank of a job of process groups.
     """
     one = read_log(data, file)
+    unseen = list(dict.fromkeys(text for kind, text, _ in one.notes if kind == UNSEEN))
+    if not one.log.has_group:
+        why = "; ".join(["its process made no process group", *unseen])
+        raise PlanError(why, code="PG910", file=file)
     _, said = open_orders([one]).programs[one.log.rank]
     found = _recording([one])
     notes = [f"{text}; planguard check decides the orders of a run" for _, text, _ in said]
-    return replace(found, notes=(*found.notes, *dict.fromkeys(notes)))
+    gaps = [Gap(UNSEEN, text, "PG904", (one.log.rank,)) for text in unseen]
+    return replace(found, notes=(*found.notes, *dict.fromkeys(notes)), gaps=(*found.gaps, *gaps))
 
 
 def _recording(ranks: list[ReadRank]) -> Recording:
@@ -217,7 +225,8 @@ def _progress(one: ReadRank, action: dict[str, Any], waited: set[str]) -> Progre
         return Progress.ISSUED
     if one.log.has_failed and action is one.actions[-1]:
         return Progress.FAILED  # the exception came out of it, or the rank never left it
-    return Progress.COMPLETED if one.log.has_ended else Progress.ISSUED
+    whole = one.log.has_ended and not one.log.has_failed
+    return Progress.COMPLETED if whole else Progress.ISSUED
 
 
 def _works(action: dict[str, Any]) -> list[str]:

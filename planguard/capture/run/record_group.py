@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.elsewhere import KIND as ELSEWHERE
 from planguard.capture.groups.process_group import BACKEND, _Collectives
 from planguard.capture.values.agreed import agree, results_of
+from planguard.execution.findings.undecided import UNSEEN
 from planguard.plan.vocabulary import BLOCKING, METHODS
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Asking:
 
     def split_group(self, ranks: Any, *args: Any, **options: Any) -> Any:
         """Split the real group, and record what the part does; ranks are this group's."""
-        self.recorder.note(ELSEWHERE, _split("split"), "under")
+        self.recorder.note(UNSEEN, _split("split"), "under")
         inner = self.inner.split_group(ranks, *args, **options)
         if inner is None:
             return None
@@ -161,7 +161,7 @@ class _Asking:
 
     def merge_remote_group(self, *args: Any, **options: Any) -> Any:
         """Merge the real group; what the larger one does is not seen, and that is said."""
-        self.recorder.note(ELSEWHERE, _split("merged with a remote one"), "under")
+        self.recorder.note(UNSEEN, _split("merged with a remote one"), "under")
         return self.inner.merge_remote_group(*args, **options)
 
 

@@ -62,6 +62,8 @@ class Run:
         wanted: Backend that the program asked for, for the group being made.
         default: Backend of the default group.
         device: Device that the group being made is bound to.
+        early: Ledger entries from before the first group.
+        alone: Holds them where the process has a rank, and no group.
     """
 
     folder: Path
@@ -76,6 +78,16 @@ class Run:
     next_key: str | None = None
     modes: list[Any] = field(default_factory=list)
     undo: list[Callable[[], None]] = field(default_factory=list)
+    early: list[tuple[str, str, str]] = field(default_factory=list)
+    alone: RunRecorder | None = None
+
+    def note(self, kind: str, message: str, direction: str) -> None:
+        """Add a ledger entry, to the log that there is or the one that may come."""
+        if self.recorder is None:
+            self.early.append((kind, message, direction))
+        recorder = self.recorder or self.alone
+        if recorder is not None:
+            recorder.note(kind, message, direction)
 
 
 _run: Run | None = None
@@ -149,23 +161,28 @@ def stop() -> Path | None:
     for mode in reversed(run.modes):
         mode.__exit__(None, None, None)
     atexit.unregister(_at_exit)
-    if run.recorder is None:
-        return None
-    note_libraries(run.recorder.note)
-    run.recorder.log.end()
-    return run.recorder.log.path
+    return _end(run)
 
 
 def _at_exit() -> None:
-    if _run is not None and _run.recorder is not None:
-        note_libraries(_run.recorder.note)
-        _run.recorder.log.end()
+    if _run is not None:
+        _end(_run)
+
+
+def _end(run: Run) -> Path | None:
+    recorder = run.recorder or run.alone
+    if recorder is None:
+        return None
+    note_libraries(recorder.note)
+    recorder.log.end()
+    return recorder.log.path
 
 
 def _in_child() -> None:
     """Forget the log of the process that this one was forked from: it is that one's alone."""
     if _run is not None:
-        _run.recorder = None
+        _run.recorder = _run.alone = None
+        _run.early.clear()
         _run.next_key = _run.wanted = None
 
 
@@ -187,19 +204,40 @@ def _watch_exceptions(run: Run) -> None:
             target(self)
         except BaseException as error:
             is_end = isinstance(error, SystemExit) and error.code in (None, 0)
-            if run.recorder is not None and not is_end:
-                run.recorder.log.failed()
+            if not is_end:
+                _failed(run)
             raise
 
     _set(run, kind, "run", running)
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
-        if run.recorder is not None:
-            run.recorder.log.failed()
+        _failed(run)
         original(kind, error, trace)
 
     sys.excepthook = hook
     run.undo.append(lambda: setattr(sys, "excepthook", original))
+
+
+def _failed(run: Run) -> None:
+    recorder = run.recorder or run.alone
+    if recorder is not None:
+        recorder.log.failed()
+
+
+def _stand_alone(run: Run, rank: int, world: int) -> None:
+    """Begin the log of a process that communicates, and has made no process group so far."""
+    if run.recorder is None and run.alone is None:
+        log = _log(run, rank, world, has_group=False)
+        run.alone = RunRecorder(rank, log, frames=run.frames)
+        for entry in run.early:
+            run.alone.note(*entry)
+
+
+def _log(of: Run, rank: int, world: int, **more: Any) -> RunLogWriter:
+    log = RunLogWriter(of.folder, rank, world, most_bytes=of.most_bytes, attempt=attempt(), **more)
+    # A process of multiprocessing ends without the interpreter's own end.
+    multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
+    return log
 
 
 def _register(run: Run) -> None:
@@ -220,18 +258,16 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
     """Make the group that torch asks the backend for, with the real one inside."""
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     if run.recorder is None:
-        log = RunLogWriter(
-            run.folder,
-            options.group_rank,
-            options.group_size,
-            most_bytes=run.most_bytes,
-            attempt=attempt(),
-            run=shared_name(options.store),
-        )
-        # A process of multiprocessing ends without the interpreter's own end.
-        multiprocessing.util.Finalize(None, _at_exit, exitpriority=0)
-        run.recorder = RunRecorder(options.group_rank, log, frames=run.frames, values=run.values)
+        if run.alone is not None:
+            run.alone.log.path.unlink(missing_ok=True)  # the log of the group has what it says
+            run.alone = None
+        rank, world = options.group_rank, options.group_size
+        log = _log(run, rank, world, run=shared_name(options.store))
+        run.recorder = RunRecorder(rank, log, frames=run.frames, values=run.values)
         run.recorder.note(BACKEND_NOTE, of_devices(run.default), "exact")
+        for entry in run.early:
+            run.recorder.note(*entry)
+        run.early.clear()
         run.recorder.callbacks_run_aside = "gloo" in run.default
         if run.witness:
             _enter(run, _witnessed(run))
@@ -294,10 +330,6 @@ def _patch(run: Run) -> None:
                 _set(run, owner, name, replacement)
     _set(run, torch.autograd, "backward", _with_end(torch.autograd.backward, run))
 
-    def note(*entry: str) -> None:
-        if run.recorder is not None:
-            run.recorder.note(*entry)
-
     def tell(kind: Kind, number: int) -> None:
         if run.recorder is not None:
             run.recorder.log.small(kind, number)
@@ -324,9 +356,9 @@ def _patch(run: Run) -> None:
 
     watch_hooks(replace, following)
     watch_callbacks(replace, entered)
-    watch_reads(replace, note)
+    watch_reads(replace, run.note)
     watch_threads(replace, tell, lambda: _witnessed(run))
-    watch_elsewhere(replace, note)
+    watch_elsewhere(replace, run.note, ranked=lambda *place: _stand_alone(run, *place))
 
 
 def _set(run: Run, owner: Any, name: str, value: Any) -> None:

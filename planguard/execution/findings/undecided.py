@@ -78,8 +78,9 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
         return None
     if _only_small_groups(columns) or _creates_together(columns):
         return None
-    ended = any(one.kind == ENDED_EARLY for one in plan.approximations)
-    more = {"help": _GO_ON} if ended else {}
+    kinds = {one.kind for one in plan.approximations}
+    advice = next((text for kind, text in _ADVICE.items() if kind in kinds), "")
+    more = {"help": advice} if advice else {}
     actions = len(columns.op)
     what = "the plan has no action" if not actions else "no action matches any other"
     return make_finding(
@@ -92,10 +93,15 @@ def nothing_to_check(plan: Plan, columns: Any, model: ExecutionModel) -> Finding
 
 ENDED_EARLY = "ended-early"
 """Of the ledger's entries: the program that was played ended before it communicated."""
-_GO_ON = (
-    "let the program go on where it ended: with other arguments or settings, on the devices that "
-    "this machine has (a missing GPU is the CPU in a play)"
-)
+UNSEEN = "unseen-communication"
+"""Of the ledger's entries: the ranks communicate by what no process group sees."""
+_ADVICE = {
+    UNSEEN: "check the parts that use process groups; remote calls, stores and other libraries are "
+    "not decided here",
+    ENDED_EARLY: "let the program go on where it ended: with other arguments or settings, on the "
+    "devices that this machine has (a missing GPU is the CPU in a play)",
+}
+"""What to do next where nothing can match, by what the ledger says; the first that holds."""
 
 
 def _matches_something(columns: Any, *, use_tags: bool) -> bool:
