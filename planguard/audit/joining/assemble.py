@@ -19,7 +19,7 @@ from planguard.audit.joining.gaps import (
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import last_start, resolve
-from planguard.audit.joining.runs import last_run
+from planguard.audit.joining.runs import last_run, of_last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
     SILENT,
@@ -93,6 +93,7 @@ def assemble(
     join_hosts(parts)
     parts, remarks = resolve(last_start(parts), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
+    parts, of_logs = of_last_run(parts)
     parts = join_inits(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
@@ -128,6 +129,7 @@ def assemble(
             "gaps": (
                 *gaps(recording, chosen),
                 *against(parts, chosen),
+                *of_logs,
                 *of_runs,
                 *of_choice,
                 *of_starts(parts),
