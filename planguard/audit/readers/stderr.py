@@ -49,6 +49,8 @@ ABANDONED = re.compile(
     r"KeyboardInterrupt|SystemExit|SignalException|GracefulExit|ChildFailedError|EOFError|"
     r"RayActorError|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenPipe|"
     r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat|"
+    r"[Bb]arrier has failed|Barrier failed|JAX distributed service|CoordinationService|"
+    r"\b(?:UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED): |"
     r"DDP expects same model|appears not to match (?:sizes|strides) of the same param"
 )
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
