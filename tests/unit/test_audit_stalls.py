@@ -348,8 +348,8 @@ def test_a_barrier_that_names_nobody_for_sure_blames_nobody(rows, ranks, tmp_pat
         [row for r in (0, 1) for row in silent(3, 5)],
         [
             "E coordination_service_agent.cc:678] Coordination agent is in ERROR: UNAVAILABLE: "
-            f"Task {task(n)} heartbeat timeout. This indicates that the remote task has failed, got "
-            "preempted, or crashed unexpectedly."
+            f"Task {task(n)} heartbeat timeout. This indicates that the remote task has failed, "
+            "got preempted, or crashed unexpectedly."
             for n in (3, 5)
         ],
     ],
