@@ -18,6 +18,7 @@ from planguard.audit.joining.gaps import (
 )
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
+from planguard.audit.joining.names import one_job
 from planguard.audit.joining.ranks import last_start, resolve
 from planguard.audit.joining.reports import join_reports
 from planguard.audit.joining.runs import last_run, of_last_run
@@ -93,7 +94,7 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     join_hosts(parts)
     join_reports(parts)
-    parts, remarks = resolve(last_start(parts), prefix)
+    parts, remarks = resolve(last_start(one_job(parts)), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts, of_logs = of_last_run(parts)
     parts = join_inits(parts)
