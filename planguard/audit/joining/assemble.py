@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.choice import choose
+from planguard.audit.joining.clocks import apart
 from planguard.audit.joining.gaps import (
     against,
     gaps,
@@ -57,6 +58,7 @@ class Assembled:
         troubles: What files say that no job says that is well, beside better evidence of their
             ranks.
         start: Which start of the job was audited, where a later one says nothing of its calls.
+        clocks: Half hours by which the clocks of ranks are off, as those of other time zones are.
     """
 
     recording: Recording
@@ -66,6 +68,7 @@ class Assembled:
     remarks: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     start: str = ""
+    clocks: dict[int, int] = field(default_factory=dict)
 
 
 def assemble(
@@ -98,6 +101,7 @@ def assemble(
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts, of_logs = of_last_run(parts)
     parts = join_inits(parts)
+    clocks = apart(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
     chosen, of_choice, said = choose(parts)
@@ -148,7 +152,7 @@ def assemble(
     starts = (p.start for p in (*chosen.values(), *(p for p in parts if p.is_over)) if p.start)
     start = next(starts, "")
     troubles = [*troubles_of(parts, chosen), *of_nobody]
-    return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
+    return Assembled(recording, chosen, arguments, versions, remarks, troubles, start, clocks)
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:

@@ -121,9 +121,16 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
 def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
     """Leave out texts that were written before the first call that any dump holds.
 
-    What a rank printed or where it stood then says nothing of the end of those calls.
+    What a rank printed or where it stood then says nothing of the end of those calls. A dump whose
+    file is older than its last call was written by another clock than the calls: it says nothing.
     """
-    starts = [p.track.created[0] for p in parts if p.kind == "flight-recorder" and len(p.track)]
+    starts = [
+        p.track.created[0]
+        for p in parts
+        if p.kind == "flight-recorder"
+        and len(p.track)
+        and (p.written_ns is None or p.written_ns >= p.track.created[-1])
+    ]
     begin = min((start for start in starts if start > 0), default=0)
     old = [
         part
