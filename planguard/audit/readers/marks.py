@@ -24,6 +24,8 @@ BESIDE = (
     b"[rank", b"ProcessGroup", b"Last enqueued ", b"lagging", b" ranks:", b"unstuck!", b"RankID:",
     b"may be stuck", b" RUNNING AT ", b'File "', b"Process ", b"Thread ", b"[Rank ",
     b"CollectiveFingerPrint", b" worker group", b"/task:", b"reached the barrier",
+    b"Setting OMP_NUM_THREADS", b"elastic_operator", b"nitializing distributed", b"*** STEP ",
+    b"WORLD INFO DICT", b"distributed init (rank", b"NCCL version ", b"store_based_barrier_key",
 )  # fmt: skip
 """What readers look for as well, once a text is one of theirs."""
 STARTS = (
