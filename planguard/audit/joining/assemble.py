@@ -19,6 +19,7 @@ from planguard.audit.joining.gaps import (
 )
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
+from planguard.audit.joining.models import join_models
 from planguard.audit.joining.names import one_job
 from planguard.audit.joining.ranks import last_start, resolve
 from planguard.audit.joining.reports import join_reports
@@ -100,7 +101,7 @@ def assemble(
     parts, remarks = resolve(last_start(one_job(parts)), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts, of_logs = of_last_run(parts)
-    parts = join_inits(parts)
+    parts = join_inits(join_models(parts))
     clocks = apart(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]

@@ -265,6 +265,7 @@ def _merge(first: Part, other: Part) -> None:
     _merge_stacks(first, other)
     first.doubt = doubt
     first.crash = first.crash or other.crash
+    first.models |= other.models
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
     first.oversized = first.oversized or other.oversized
     first.has_ended = other.has_ended if first.has_ended is None else first.has_ended
