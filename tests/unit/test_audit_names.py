@@ -40,8 +40,10 @@ def text(verdict):
 def test_ranks_of_two_nodes_with_one_number_are_two_processes(form, tmp_path):
     """Each node counts its own from 0 on; where one shows how many, the rank of the job follows."""
     names = [form.format(n=n, r=r) for n in (3, 4) for r in (0, 1)]
-    put(tmp_path, names, odd=names[3:])
-    verdict = pg.audit(tmp_path)
+    folder = tmp_path / "crash of node0_rank0"  # whoever names a folder says nothing of ranks
+    folder.mkdir()
+    put(folder, names, odd=names[3:])
+    verdict = pg.audit(folder)
     assert first(verdict) == ("PG211", (3,))
     assert not verdict.errors
     assert "2 on each are taken, node by node" in text(verdict)

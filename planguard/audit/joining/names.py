@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"\d{1,9}")
 _SLURM = re.compile(r"(?:^|/)slurm-(?P<job>\d{3,12})(?:[_.](?P<task>\d{1,7}))?\.(?:out|err|log)$")
 """What Slurm names files by default: ``slurm-%j.out``, of arrays ``slurm-%A_%a.out``."""
-_ON_NODE = re.compile(
+_NODE = re.compile(
     r"(?:node|host|machine|server|worker|nid|pod|ip)(?:id)?[-_.=]?"
-    r"(?P<node>\d{1,9}(?:[-.]\d{1,3}){0,4}).*?rank[_\-.=]?(?P<place>\d{1,9})(?!\d)",
+    r"(?P<node>\d{1,9}(?:[-.]\d{1,3}){0,4})(?!\d)",
     re.IGNORECASE,
 )
-"""A node in front of a rank, which may be counted on the node."""
+_RANK = re.compile(r"rank[_\-.=]?(?P<place>\d{1,9})(?!\d)", re.IGNORECASE)
 _OF_ARRAY = re.compile(r"\d{4,12}_\d{1,6}\.(?:out|err|log|txt)$")
 """Job and task of an array (Slurm's ``%A_%a``), or job and rank (``%j_%t``)."""
 
@@ -39,10 +39,14 @@ def _on_nodes(paths: Iterable[Path]) -> dict[Path, tuple[int | None, str]]:
     """
     places: dict[str, dict[Path, tuple[tuple[int, ...], int]]] = defaultdict(dict)
     for path in paths:
-        name = f"{path.parent.name}/{path.name}"
-        if (match := _ON_NODE.search(name)) is not None:
+        rank = _RANK.search(path.name)
+        if rank is None:
+            continue
+        # A node stands in front of the rank, or in the name of the folder.
+        match = _NODE.search(path.name[: rank.start()]) or _NODE.search(path.parent.name)
+        if match is not None:
             node = tuple(int(number) for number in _NUMBER.findall(match["node"]))
-            places[name[match.end() :]][path] = node, int(match["place"])
+            places[path.name[rank.end() :]][path] = node, int(rank["place"])
     found: dict[Path, tuple[int | None, str]] = {}
     for own in places.values():
         nodes = sorted({node for node, _ in own.values()})
