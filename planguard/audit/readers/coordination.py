@@ -104,7 +104,8 @@ def told_by_service(lines: Sequence[Line]) -> list[Absence]:
 def _late(barrier: _Barrier) -> Absence:
     here, total = barrier.came
     count = f" ({here} of {total} tasks reached it)" if total else ""
+    due = total if total < MAX_TASK else 0
     late, first = tuple(sorted(barrier.late)), tuple(sorted(barrier.first))
     if barrier.late & barrier.first or (total and len(late) > total - here):
         late = ()  # two reports were mixed
-    return Absence(f"the barrier `{barrier.name}`{count}", late, first, by=BY, due=total)
+    return Absence(f"the barrier `{barrier.name}`{count}", late, first, by=BY, due=due)

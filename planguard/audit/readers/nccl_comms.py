@@ -145,6 +145,15 @@ class Process:
         return is_open and line["state"] == b"START"
 
 
+def _said(line: bytes) -> re.Match[bytes] | None:
+    """Return what a line tells of a process; most lines of a log are cheap to exclude."""
+    if b" opCount " in line:
+        return CALL.search(line)
+    if b"Init " in line:
+        return MADE.search(line)
+    return _BOOTS.search(line) if b"Bootstrap" in line else None
+
+
 def processes_of(data: bytes) -> tuple[list[Process], bool]:
     """Return the processes of a log, and whether its last line is cut.
 
@@ -155,7 +164,7 @@ def processes_of(data: bytes) -> tuple[list[Process], bool]:
     for number, line in enumerate(data.splitlines()):
         if len(line) > LONGEST:
             continue
-        said = MADE.search(line) or CALL.search(line) or _BOOTS.search(line)
+        said = _said(line)
         if said is not None:
             rows.append((number, said))
             if (identity := id_of(said)) is not None:
@@ -170,7 +179,7 @@ def processes_of(data: bytes) -> tuple[list[Process], bool]:
         if starts == before:
             break
     last = data[data.rfind(b"\n") + 1 :]
-    return found, bool(last.strip()) and not (CALL.search(last) or MADE.search(last))
+    return found, bool(last.strip()) and _said(last) is None
 
 
 def _told(

@@ -48,7 +48,7 @@ _LAUNCH = re.compile(
     r"using world size: \d+, data-parallel|Added key: store_based_barrier_key:1 to store for rank: "
     r"\d+|Initializing TorchBackend in DeepSpeed|"
     r"(?P<often>NCCL version \d+\.\d+|Bootstrap ?: Using |Init START\b|"
-    r"(?:[Cc]all(?:ing|ed)|[Ss]tarting|[Rr]unning|[Dd]one|[Ff]inished) (?:\w{1,20}\.){0,3}"
+    r"(?i:call(?:ing|ed)|starting|running|done|finished) (?:\w{1,20}\.){0,3}"
     r"init_process_group\b)"
 )
 """What a launch prints; ``often``: once for each process or communicator, at any time of a run."""
