@@ -64,6 +64,7 @@ SECOND = {
     "other processes at the same place": {"pid": 200, "heap": "a"},
     "the same numbers, which boot again": {"pid": 100, "heap": "b", "boots": True},
     "the same numbers, the same place": {"pid": 100, "heap": "a"},
+    "the same numbers, another place": {"pid": 100, "heap": "b"},
 }
 
 
@@ -97,12 +98,18 @@ def test_one_run_is_one_run(tmp_path):
     assert "several runs" not in str(verdict.approximations)
 
 
-def test_a_second_group_of_all_is_no_later_run(tmp_path):
+@pytest.mark.parametrize("is_first_used", [True, False])
+def test_a_second_group_of_all_is_no_later_run(is_first_used, tmp_path):
     """One process may be in two communicators of its largest size: what it did in both counts."""
     run = Run("0xfeed", 100)
-    rows = run.rows((5, 4, 5))
+    rows = run.rows((4, 4, 4) if is_first_used else (5, 4, 5))
     for rank in range(3):
         rows += run.made(rank, identity="0xd00d")
+    if is_first_used:
+        for rank in range(3):
+            own = run.calls(rank, 3, sub=True) + run.calls(rank, 5 if rank != 1 else 4, first=4)
+            rows += [row.replace("nranks=2", "nranks=3") for row in own]
+        rows += [run.calls(rank, 1, first=0)[0] for rank in range(3)]
     stuck, verdict = found(tmp_path, rows)
     assert stuck == [("PG007", (1,))]
     assert "several runs" not in str(verdict.approximations)

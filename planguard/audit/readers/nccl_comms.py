@@ -5,12 +5,12 @@ its creation say the identity that all members share: ``commId``, or of a split 
 split of it, and the color (NCCL ``src/init.cc``: ``ncclCommInitRankFunc``). So every line is read
 with what its process had created before it.
 
-A log that was appended to holds the words of processes that are no more. One that prints how it
-boots again, creates a communicator while an earlier creation of that size is open, or has another
-one of its largest size at the same place in memory is a later process, whatever its number;
-so is one that speaks for a device behind the last word of another process of that device. Where
-processes without a common communicator follow each other on other devices, nothing tells a later
-run from another part of the same one.
+A log that was appended to holds the words of processes that are no more. One that boots again,
+creates a communicator while an earlier creation of that size is open, or has another one of its
+largest size at the same place in memory, or instead of all that it has, is a later process,
+whatever its number; so is one that speaks for a device behind the last word of another process of
+that device. Where processes without a common communicator follow each other on other devices,
+nothing tells a later run from another part of the same one.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ APART = (
 )
 
 
+Rows = list[tuple[int, re.Match[bytes]]]
+"""Lines that tell of processes, with their numbers."""
+
+
 @dataclass
 class Process:
     """What one process wrote of its communicators.
@@ -69,6 +73,7 @@ class Process:
         places: Its place by pointer, where a library prints no identity.
         inits: Creations by identity.
         devices: Host, device and bus of each that it speaks for.
+        pointers: Its communicators by where they stand in its memory.
     """
 
     name: bytes
@@ -80,7 +85,7 @@ class Process:
     places: dict[bytes, int] = field(default_factory=dict)
     inits: dict[str, Init] = field(default_factory=dict)
     devices: set[tuple[bytes, bytes, bytes]] = field(default_factory=set)
-    _pointers: dict[bytes, str] = field(default_factory=dict)
+    pointers: dict[bytes, str] = field(default_factory=dict)
     _splits: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     _has_booted: bool = False
 
@@ -100,8 +105,8 @@ class Process:
             if is_done:  # an old library: it prints no identity
                 self.places[made["comm"]] = place
             return
-        if self._pointers.get(made["comm"]) != identity:
-            self._pointers[made["comm"]] = identity
+        if self.pointers.get(made["comm"]) != identity:
+            self.pointers[made["comm"]] = identity
             if made["parent"] is not None:
                 self._splits[made["parent"]] += 1
         self.inits[identity] = Init(place, size, is_done)
@@ -113,10 +118,10 @@ class Process:
         said = id_of(made)
         if said is not None:
             return said
-        parent = self._pointers.get(made["parent"] or b"")
+        parent = self.pointers.get(made["parent"] or b"")
         if parent is None:
             return None
-        known = self._pointers.get(made["comm"], "")
+        known = self.pointers.get(made["comm"], "")
         if known.startswith(f"{parent}/") and not self.inits[known].is_done:
             return known  # its START told which split it is
         count = made["split"].decode() if made["split"] else str(self._splits[made["parent"]])
@@ -124,7 +129,7 @@ class Process:
 
     def call(self, call: re.Match[bytes]) -> None:
         """Take a call."""
-        self.calls.append((call, self._pointers.get(call["comm"])))
+        self.calls.append((call, self.pointers.get(call["comm"])))
 
     def is_over(self, line: re.Match[bytes]) -> bool:
         """Tell whether only a later process of the same name can have written a line."""
@@ -137,7 +142,7 @@ class Process:
             return line["state"] == b"COMPLETE" and line["comm"] in self.places
         if identity in self.inits:
             return False
-        before = self._pointers.get(line["comm"])
+        before = self.pointers.get(line["comm"])
         most = max((one.size for one in self.inits.values()), default=0)
         if before is not None and self.inits[before].size == most <= size:
             return True
@@ -159,7 +164,7 @@ def processes_of(data: bytes) -> tuple[list[Process], bool]:
 
     Where one process shows that a communicator is of a later run, it is so for all its members.
     """
-    rows: list[tuple[int, re.Match[bytes]]] = []
+    rows: Rows = []
     places: dict[tuple[bytes, str], set[bytes]] = defaultdict(set)
     for number, line in enumerate(data.splitlines()):
         if len(line) > LONGEST:
@@ -173,18 +178,43 @@ def processes_of(data: bytes) -> tuple[list[Process], bool]:
     shared = {process for (process, _), own in places.items() if len(own) > 1}
     starts: dict[str, int] = {}
     found: list[Process] = []
+    uses = _Uses(rows)
     for _ in range(MOST_RUNS):
         before = dict(starts)
-        found = _told(rows, shared, starts)
+        found = _told(rows, shared, starts, uses)
         if starts == before:
             break
     last = data[data.rfind(b"\n") + 1 :]
     return found, bool(last.strip()) and _said(last) is None
 
 
-def _told(
-    rows: list[tuple[int, re.Match[bytes]]], shared: set[bytes], starts: dict[str, int]
-) -> list[Process]:
+class _Uses:
+    """Which communicators were completed, and until when each process calls on its pointers."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.completed: set[str] = set()
+        self.last: dict[tuple[bytes, bytes], int] = {}
+        for number, line in rows:
+            if line.re is CALL:
+                self.last[line["process"], line["comm"]] = number
+            elif line.re is MADE and line["state"] == b"COMPLETE":
+                self.completed.add(id_of(line) or "")
+
+    def replaces(self, process: Process, line: re.Match[bytes], number: int) -> bool:
+        """Tell whether a creation begins what a process goes on with, and all before it is left."""
+        identity = id_of(line)
+        if identity not in self.completed or identity in process.inits or not process.calls:
+            return False
+        most = max((one.size for one in process.inits.values()), default=0)
+        is_used = self.last.get((process.name, line["comm"]), -1) > number
+        return (
+            is_used
+            and int(line["size"]) == most
+            and all(self.last.get((process.name, old), -1) < number for old in process.pointers)
+        )
+
+
+def _told(rows: Rows, shared: set[bytes], starts: dict[str, int], uses: _Uses) -> list[Process]:
     """Return the processes; write down how many of its name were before each one, by identity."""
     found: list[Process] = []
     known: dict[tuple[bytes, bytes], Process] = {}
@@ -195,7 +225,12 @@ def _told(
         identity = id_of(line)
         run = starts.get(identity, 0) if identity is not None else 0
         is_blank = process is not None and not (process.inits or process.calls)
-        if process is None or process.is_over(line) or (run > process.run and not is_blank):
+        if (
+            process is None
+            or process.is_over(line)
+            or uses.replaces(process, line, number)
+            or (run > process.run and not is_blank)
+        ):
             run = run if process is None else max(run, process.run + 1)
             process = known[key] = Process(name, number, run=run)
             found.append(process)
