@@ -213,3 +213,11 @@ def test_calls_on_a_pointer_that_no_line_names_are_not_compared(tmp_path):
     stuck, verdict = found(tmp_path, rows)
     assert not [one for one in stuck if one[0] != "PG501"]
     assert not verdict.safe
+
+
+def test_a_last_run_of_which_no_rank_is_known_says_nothing(tmp_path):
+    """The one that created its communicator made no call, and the other created none."""
+    one, two = Run("0xfeed", 100), Run("0xbeef", 200, heap="b")
+    stuck, verdict = found(tmp_path, [*one.rows((5, 4, 5)), *two.made(0), *two.calls(1, 4)])
+    assert not stuck
+    assert not verdict.safe

@@ -82,6 +82,15 @@ def test_logs_of_two_nodes_one_behind_the_other_are_one_start(end, tmp_path):
     assert codes(verdict)[0] == ("PG007", (3,))
 
 
+@pytest.mark.parametrize(("ranks", "is_one"), [((4, 5, 6, 7), True), ((2, 3, 4), False)])
+def test_one_rank_of_a_node_in_front_of_another_node_is_of_the_same_start(ranks, is_one, tmp_path):
+    """Rank 1 raised on the first node, all of the second wait; or a later run lacks its words."""
+    rows = [OMP, *CRASH, *OVER, OMP, *(row for rank in ranks for row in waits(rank))]
+    verdict = audit(tmp_path, rows)
+    assert (("PG506", (1,)) in codes(verdict)) == is_one
+    assert ("starts of the job" in json.dumps(verdict.to_json())) != is_one
+
+
 def test_a_run_that_came_to_its_end_before_is_no_evidence(tmp_path):
     """The first run printed an error that it caught, and finished; the second one hangs."""
     done = "INFO 2026-11-19 11:05:02,120 api.py:879] [default] worker group successfully finished."

@@ -50,7 +50,7 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
     for part in found:
         part.lost, part.doubt = CUT if is_cut else "", part.doubt or doubt
         part.runs_before = before
-    if before:
+    if before and found:
         found[0].remarks.append(EARLIER.format(file=file))
     return found
 

@@ -99,11 +99,16 @@ def _of_nodes_joined(starts: list[list[Line]], launched: set[int]) -> list[list[
 
 
 def _are_nodes(first: Sequence[Line], other: Sequence[Line]) -> bool:
-    """Tell whether lines are of ranks of one node each: a log may hold those of several in turn."""
+    """Tell whether lines are of ranks of one node each: a log may hold those of several in turn.
+
+    Of the first node one rank may have spoken alone, where those of the next are none of its own.
+    """
     one, two = ({line.who for line in own if isinstance(line.who, int)} for own in (first, other))
-    if min(len(one), len(two)) < SEVERAL:
+    if not one or len(two) < SEVERAL:
         return False
-    return max(one) < min(two) or max(two) < min(one)
+    if max(two) < min(one):
+        return len(one) >= SEVERAL
+    return max(one) < min(two) and len(two) <= min(two)
 
 
 @dataclass
