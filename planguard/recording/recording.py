@@ -85,6 +85,7 @@ class Absence:
         of: All that are due, where it says so.
         due: How many of them are due where it was seen, which may be one host of several.
         went_on: The job printed progress behind it: those who were late may have come.
+        has_stopped: It says that nothing is heard of them any more, and not of what they lack.
     """
 
     what: str
@@ -95,6 +96,7 @@ class Absence:
     all_came: bool = False
     was_aborted: bool = False
     went_on: bool = False
+    has_stopped: bool = False
     of: tuple[int, ...] = ()
     due: int = 0
 

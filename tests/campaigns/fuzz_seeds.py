@@ -123,14 +123,17 @@ def chakra() -> Iterator[bytes]:
 
 
 def nccl_log() -> Iterator[bytes]:
-    """Two processes, with every call that the log names."""
+    """Two processes, with every call that the log names; two runs of three in one log."""
     _tests()
     from test_audit import nccl_log as text
+    from test_audit_nccl_runs import Run
 
-    from planguard.audit.readers.nccl_log import OPS
+    from planguard.plan.vocabulary import NCCL
 
-    calls = [(name, 4, 0, 1) for name in OPS]
+    calls = [(name, 4, 0, 1) for name in NCCL]
     yield (text(0, calls) + text(1, calls)).encode()
+    two = Run("0xbeef", 200, heap="b", boots=True).rows((3, 2, 3))
+    yield "\n".join(Run("0xfeed", 100).rows((3, 3, 3)) + two).encode()
 
 
 def own_log() -> Iterator[bytes]:

@@ -503,13 +503,33 @@ def test_blank_lines_of_a_report_of_ras_cost_no_more_than_their_number():
     assert time.process_time() - began < 5
 
 
-def test_two_reports_of_ras_between_which_it_moved_are_undecided(tmp_path):
-    """Counts that grew show a job that moves."""
-    (tmp_path / "ras.0.txt").write_text(ras(7, 50, {3: 49}))
-    (tmp_path / "ras.5.txt").write_text(ras(7, 90, {3: 89}))
+@pytest.mark.parametrize("is_one_file", [True, False])
+def test_two_reports_of_ras_between_which_it_moved_show_no_stall(is_one_file, tmp_path):
+    """Rank 3 was behind at both moments, and launched forty operations in between."""
+    texts = [ras(7, 50, {3: 49}), ras(7, 90, {3: 89})]
+    for number, text in enumerate(["\n".join(texts)] if is_one_file else texts):
+        (tmp_path / f"ras.{number}.txt").write_text(text)
+    verdict = pg.audit(tmp_path)
+    assert [f.code for f in verdict.findings] == ["PG904"]
+    assert verdict.unknown
+    assert "made progress between two reports, from operation 49 to 89" in str(verdict.reasons)
+
+
+@pytest.mark.parametrize("is_one_file", [True, False])
+def test_a_rank_that_stands_while_others_launch_ahead_is_still_told(is_one_file, tmp_path):
+    """The seven others launched eight more operations, rank 3 none: a hint, as of one moment."""
+    texts = [ras(7, 50, {3: 49}), ras(7, 58, {3: 49})]
+    for number, text in enumerate(["\n".join(texts)] if is_one_file else texts):
+        (tmp_path / f"ras.{number}.txt").write_text(text)
     verdict = pg.audit(tmp_path)
     assert errors(verdict) == []
-    assert not verdict.safe
+    assert (verdict.findings[0].code, verdict.findings[0].ranks) == ("PG007", (3,))
+
+
+def test_two_equal_reports_of_ras_in_one_file_stand(tmp_path):
+    """Nothing moved in between: what they say is no passing moment."""
+    verdict = audit(tmp_path, [ras(7, 40, {3: 39}), ras(7, 50, {3: 49}), ras(7, 50, {3: 49})])
+    assert errors(verdict) == [("PG007", (3,))]
 
 
 def test_folded_lines_are_told(tmp_path):

@@ -267,3 +267,108 @@ def test_watchdogs_of_other_backends_are_read_like_that_of_nccl(name, tmp_path):
         )
     verdict = audit(tmp_path, *lines)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG007", (2,))]
+
+
+def task(number, job="jax_worker"):
+    """The name of a task."""
+    return f"/job:{job}/replica:0/task:{number}"
+
+
+def barrier(late, *, first=13, came=8, total=16, job="jax_worker"):
+    """A barrier that timed out, as ``CheckBarrierTimeout`` of XLA words it."""
+    return [
+        (
+            "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: "
+            "0_async_write_complete.0.1. This usually happens because a task triggered the barrier "
+            "too early or too slowly. Please look at the task logs (both timed out and first task) "
+            "to debug further."
+        ),
+        f"# of tasks that reached the barrier: {came}/{total}.",
+        f"The first task at the barrier: {task(first)}. Some timed out task names:",
+        *(task(number, job) for number in late),
+        "",
+        "",
+        "RPC: /tensorflow.CoordinationService/Barrier",
+    ]
+
+
+def silent(*tasks):
+    """Tasks without heartbeats, as XLA words it since 2023."""
+    return [
+        (
+            "F0926 17:26:32.075587  157988 client.h:77] Terminating process because the JAX "
+            "distributed service detected fatal errors. absl::Status: UNAVAILABLE: The following "
+            "tasks are unhealthy (stopped sending heartbeats):"
+        ),
+        *map(task, tasks),
+        "The tasks have crashed. Check the task logs for an earlier error, or scheduler events.",
+    ]
+
+
+LATE = (6, 0, 4, 5, 2, 3, 7, 1)
+
+
+@pytest.mark.parametrize("form", ["plain", "labels", "one line"])
+def test_the_names_at_a_barrier_that_timed_out_are_those_that_did_not_come(form, tmp_path):
+    """Eight of sixteen tasks came, task 13 first; the eight that are listed had not."""
+    rows = barrier(LATE)
+    if form == "labels":
+        rows = [f"{rank}: {row}" for row in rows for rank in (13, 9)]
+    elif form == "one line":
+        rows = ["XlaRuntimeError('" + "\\n".join(rows) + "')"]
+    verdict = audit(tmp_path, *rows)
+    code, ranks, text = first(verdict)
+    assert (code, ranks) == ("PG007", tuple(range(8)))
+    assert "8 of 16 tasks reached it" in text
+    assert "ranks 13 came" in text
+    assert certain(verdict) == []
+    assert verdict.stats.ranks == 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "ranks"),
+    [
+        (barrier((), came=7), ()),
+        (barrier((13, 2), came=14), ()),
+        (barrier(LATE[:2], job="worker", came=14), ()),
+    ],
+)
+def test_a_barrier_that_names_nobody_for_sure_blames_nobody(rows, ranks, tmp_path):
+    """The list is cut off, mixed with another one, or of two jobs that are numbered each."""
+    verdict = audit(tmp_path, *rows)
+    assert first(verdict)[1] == ranks
+    assert certain(verdict) == []
+    assert not verdict.safe
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        silent(3, 5),
+        [row for r in (0, 1) for row in silent(3, 5)],
+        [
+            "E coordination_service_agent.cc:678] Coordination agent is in ERROR: UNAVAILABLE: "
+            f"Task {task(n)} heartbeat timeout. This indicates that the remote task has failed, "
+            "got preempted, or crashed unexpectedly."
+            for n in (3, 5)
+        ],
+    ],
+)
+def test_tasks_without_heartbeats_are_a_hint(rows, tmp_path):
+    """The service takes them for crashed; they may be alive, and cut off."""
+    verdict = audit(tmp_path, *rows)
+    assert first(verdict)[:2] == ("PG506", (3, 5))
+    assert "stopped sending heartbeats" in first(verdict)[2]
+    assert certain(verdict) == []
+
+
+def test_a_task_that_says_why_it_ended_is_named_once(tmp_path):
+    """The error of rank 3 is the cause, that its heartbeats ended a consequence."""
+    rows = [f"0: {row}" for row in silent(3)] + [
+        "3: Traceback (most recent call last):",
+        '3:   File "/w/train.py", line 9, in main',
+        "3: ValueError: no such file",
+    ]
+    verdict = audit(tmp_path, *rows)
+    assert [(f.code, f.ranks) for f in verdict.findings if f.code == "PG506"] == [("PG506", (3,))]
+    assert "ValueError" in first(verdict)[2]

@@ -40,6 +40,7 @@ def beside_findings(
             continue
         yield make_finding(gap.code, gap.message, ranks=gap.ranks, evidence="T", help="")
     yield from _versions(assembled)
+    yield from _zones(assembled)
     yield from _clocks(recording)
 
 
@@ -56,6 +57,21 @@ def _versions(assembled: Assembled) -> Iterator[Finding]:
         "PG507",
         f"versions differ between ranks: {', '.join(named[:4])}; {rank_set(odd)} unlike most",
         ranks=tuple(odd),
+        evidence="T",
+        help="",
+    )
+
+
+def _zones(assembled: Assembled) -> Iterator[Finding]:
+    """Tell of clocks of other time zones; the times of their ranks are not in the recording."""
+    if not assembled.clocks:
+        return
+    hours = " and ".join(f"{half / 2:+g}" for half in sorted(set(assembled.clocks.values()))[:3])
+    yield make_finding(
+        "PG508",
+        f"the clocks of {name_ranks(sorted(assembled.clocks))} are off by {hours} h, as of another "
+        "time zone; nothing here was concluded from their times",
+        ranks=tuple(sorted(assembled.clocks)),
         evidence="T",
         help="",
     )

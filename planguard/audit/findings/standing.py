@@ -117,7 +117,10 @@ def complaints(scene: Scene) -> Iterator[Finding]:
     for rank, record in scene.recording.ranks.items():
         for absence in record.absences:
             said[absence].append(rank)
+    known = scene.recording.ranks
     for absence, callers in _folded(said).items():
+        if absence.has_stopped and all(r in known and known[r].crash for r in absence.ranks):
+            continue  # they say themselves why
         yield _absence(scene, absence, callers)
     sizes = [record for record in scene.recording.ranks.values() if record.oversized]
     for record in sizes[:1]:
@@ -156,16 +159,18 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
     what = clean(one.what)
     ranks = () if one.are_places else one.ranks
     numbers = "places" if one.are_places else "ranks"
+    who = name_ranks(ranks) if ranks else f"places {', '.join(map(str, one.ranks[:8]))}"
     here = f"; {numbers} {', '.join(map(str, one.here[:8]))} came" if one.here else ""
     if one.all_came:
         code, text = "PG502", f"everybody came to {what}, and it did not end"
     elif one.was_aborted:
         code, text = "PG501", f"{what} did not end within its time limit"
+    elif one.has_stopped:
+        code, text = "PG506", f"{who} stopped sending heartbeats: ended, stuck, or cut off"
     elif not one.ranks:
         code, text = "PG501", f"not everybody came to {what}{here}"
     else:
         code = "PG009" if one.what == BARRIER else "PG007"
-        who = name_ranks(ranks) if ranks else f"places {', '.join(map(str, one.ranks[:8]))}"
         text = f"{who} did not come to {what}{here}"
     if one.what == BARRIER:
         text += f"; {name_ranks(callers)} waited"
@@ -179,8 +184,8 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
         text,
         [],
         ranks=ranks,
-        primary=_location(scene.recording.ranks[callers[0]]),
-        subkind="missing" if ranks else None,
+        primary=None if one.has_stopped else _location(scene.recording.ranks[callers[0]]),
+        subkind="missing" if ranks and not one.has_stopped else None,
         severity="warning",
         certainty="heuristic",
         related=("PG501",) if code != "PG501" else (),

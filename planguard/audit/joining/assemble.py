@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.choice import choose
+from planguard.audit.joining.clocks import apart
 from planguard.audit.joining.gaps import (
     against,
     gaps,
@@ -18,8 +19,11 @@ from planguard.audit.joining.gaps import (
 )
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
+from planguard.audit.joining.models import join_models
+from planguard.audit.joining.names import one_job
 from planguard.audit.joining.ranks import last_start, resolve
-from planguard.audit.joining.runs import last_run
+from planguard.audit.joining.reports import join_reports
+from planguard.audit.joining.runs import last_run, of_last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
     SILENT,
@@ -55,6 +59,7 @@ class Assembled:
         troubles: What files say that no job says that is well, beside better evidence of their
             ranks.
         start: Which start of the job was audited, where a later one says nothing of its calls.
+        clocks: Half hours by which the clocks of ranks are off, as those of other time zones are.
     """
 
     recording: Recording
@@ -64,6 +69,7 @@ class Assembled:
     remarks: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     start: str = ""
+    clocks: dict[int, int] = field(default_factory=dict)
 
 
 def assemble(
@@ -91,9 +97,12 @@ def assemble(
         # Nothing at all is usable: what the first file lacks is the answer.
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     join_hosts(parts)
-    parts, remarks = resolve(last_start(parts), prefix)
+    join_reports(parts)
+    parts, remarks = resolve(last_start(one_job(parts)), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
-    parts = join_inits(parts)
+    parts, of_logs = of_last_run(parts)
+    parts = join_inits(join_models(parts))
+    clocks = apart(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
     chosen, of_choice, said = choose(parts)
@@ -128,6 +137,7 @@ def assemble(
             "gaps": (
                 *gaps(recording, chosen),
                 *against(parts, chosen),
+                *of_logs,
                 *of_runs,
                 *of_choice,
                 *of_starts(parts),
@@ -143,7 +153,7 @@ def assemble(
     starts = (p.start for p in (*chosen.values(), *(p for p in parts if p.is_over)) if p.start)
     start = next(starts, "")
     troubles = [*troubles_of(parts, chosen), *of_nobody]
-    return Assembled(recording, chosen, arguments, versions, remarks, troubles, start)
+    return Assembled(recording, chosen, arguments, versions, remarks, troubles, start, clocks)
 
 
 def _last_attempt(parts: Sequence[Part]) -> tuple[list[Part], list[str]]:

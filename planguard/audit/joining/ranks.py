@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planguard.audit.joining.names import may_be_tasks, no_ranks
 from planguard.audit.readers.part import NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
@@ -135,34 +136,49 @@ def by_names(
     by_launcher = _of_torchrun(paths)
     ranks |= {str(path): rank for path, rank in by_launcher.items()}
     doubts |= {str(path): LOCAL for path in by_launcher}
-    for path in (path for path in paths if path not in by_launcher):
+    told = no_ranks(path for path in paths if path not in by_launcher)
+    for path, (rank, said) in told.items():
+        if rank is not None:
+            ranks[str(path)], doubts[str(path)] = rank, said
+        unclear = said if rank is None else unclear
+    for path in (path for path in paths if path not in by_launcher and path not in told):
         words = _RANK_WORD.findall(path.name)
         if words:
             ranks[str(path)] = int(words[-1])
         else:
             shapes[path.parent, _NUMBER.sub("#", path.name)].append(path)
     for (_, shape), alike in shapes.items():
-        numbers = [tuple(map(int, _NUMBER.findall(path.name))) for path in alike]
-        if not numbers[0]:
-            continue
-        columns = [n for n in range(len(numbers[0])) if len({row[n] for row in numbers}) > 1]
-        if len(alike) == 1:
-            columns = [len(numbers[0]) - 1] if len(numbers[0]) == 1 else []
-        if len(columns) == 1:
-            found = [row[columns[0]] for row in numbers]
-            if max(found) < max(FAR, 4 * len(found)):
-                ranks |= {str(path): rank for path, rank in zip(alike, found, strict=True)}
-                if len(alike) == 1:  # a date, a version, a job: nothing beside it tells
-                    said = f"the number of {shorten(alike[0].name)} is taken for the rank"
-                    doubts[str(alike[0])] = said
-        elif len(columns) == 2:
-            grid = _grid([(row[columns[0]], row[columns[1]]) for row in numbers])
-            said = f"the numbers of {shorten(shape)} are taken for node and place on the node"
-            for path, rank in zip(alike, grid, strict=False):
-                ranks[str(path)], doubts[str(path)] = rank, said
-        if len(columns) > 1 and str(alike[0]) not in ranks:
+        found, assumed = _by_columns(shape, alike)
+        ranks |= found
+        doubts |= assumed
+        if not found and len(alike) > 1 and shape.count("#") > 1:
             unclear = f"which number of {shorten(shape)} is the rank?"
     return ranks, doubts, unclear
+
+
+def _by_columns(shape: str, alike: Sequence[Path]) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the ranks of files whose names differ in numbers only, and what is assumed for that.
+
+    The number that differs is the rank; of two the first is the node.
+    """
+    numbers = [tuple(map(int, _NUMBER.findall(path.name))) for path in alike]
+    columns = [n for n in range(len(numbers[0])) if len({row[n] for row in numbers}) > 1]
+    if len(alike) == 1:
+        columns = [0] if len(numbers[0]) == 1 else []
+    if len(columns) == 1:
+        found = [row[columns[0]] for row in numbers]
+        if max(found) >= max(FAR, 4 * len(found)):
+            return {}, {}
+        said = may_be_tasks(alike)
+        if len(alike) == 1:  # a date, a version, a job: nothing beside it tells
+            said = {str(alike[0]): f"the number of {shorten(alike[0].name)} is taken for the rank"}
+        return {str(path): rank for path, rank in zip(alike, found, strict=True)}, said
+    if len(columns) == 2:
+        grid = _grid([(row[columns[0]], row[columns[1]]) for row in numbers])
+        ranks = {str(path): rank for path, rank in zip(alike, grid, strict=False)}
+        assumed = f"the numbers of {shorten(shape)} are taken for node and place on the node"
+        return ranks, dict.fromkeys(ranks, assumed)
+    return {}, {}
 
 
 def _of_torchrun(paths: Sequence[Path]) -> dict[Path, int]:
@@ -249,6 +265,7 @@ def _merge(first: Part, other: Part) -> None:
     _merge_stacks(first, other)
     first.doubt = doubt
     first.crash = first.crash or other.crash
+    first.models |= other.models
     first.absences = tuple(dict.fromkeys((*first.absences, *other.absences)))
     first.oversized = first.oversized or other.oversized
     first.has_ended = other.has_ended if first.has_ended is None else first.has_ended

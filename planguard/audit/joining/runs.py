@@ -35,6 +35,10 @@ LEFT_OUT = (
     "itself"
 )
 
+OLD_LOG = "the logs of {} are of an earlier run than those of others, and are left out"
+SEVERAL_LOGS = (
+    "the logs of {} have no communicator of all ranks in common: they may be of several runs"
+)
 TEXTS = ("stderr", "stacks", "ras")
 EARLIER_TEXT = (
     "{} was written before the first call that the dumps hold: it is of an earlier run or moment, "
@@ -59,6 +63,27 @@ class _Span:
     end: int
     first: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
+
+
+def of_last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
+    """Return the parts without those of runs that a file shows to be earlier, and what is lost.
+
+    Where parts of several runs are left, nothing shows which is the last one.
+    """
+    before = {run for part in parts for run in part.runs_before}
+    kept = [part for part in parts if part.run not in before]
+    there = {part.rank for part in kept}
+    lost = sorted({p.rank for p in parts if p.run in before and p.rank is not None} - there)
+    gaps = [Gap("unread", OLD_LOG.format(name_ranks(lost)), "PG911", tuple(lost))] if lost else []
+    runs: dict[str, list[int]] = {}
+    for part in kept:
+        if part.run and part.rank is not None:
+            runs.setdefault(part.run, []).append(part.rank)
+    if len(runs) > 1:
+        told = " and ".join(name_ranks(ranks) for ranks in list(runs.values())[:3])
+        ranks = tuple(sorted(rank for own in runs.values() for rank in own))
+        gaps.append(Gap(DOUBT, SEVERAL_LOGS.format(told), "PG904", ranks))
+    return kept, gaps
 
 
 def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
@@ -96,9 +121,16 @@ def last_run(parts: Sequence[Part]) -> tuple[list[Part], list[Gap], list[str]]:
 def _after_files(parts: Sequence[Part]) -> tuple[list[Part], list[Gap]]:
     """Leave out texts that were written before the first call that any dump holds.
 
-    What a rank printed or where it stood then says nothing of the end of those calls.
+    What a rank printed or where it stood then says nothing of the end of those calls. A dump whose
+    file is older than its last call was written by another clock than the calls: it says nothing.
     """
-    starts = [p.track.created[0] for p in parts if p.kind == "flight-recorder" and len(p.track)]
+    starts = [
+        p.track.created[0]
+        for p in parts
+        if p.kind == "flight-recorder"
+        and len(p.track)
+        and (p.written_ns is None or p.written_ns >= p.track.created[-1])
+    ]
     begin = min((start for start in starts if start > 0), default=0)
     old = [
         part

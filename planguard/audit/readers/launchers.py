@@ -41,6 +41,11 @@ _SLURM = re.compile(
     r"srun: error: \S+ tasks? (?P<rank>\d{1,7}): (?P<why>Killed|Out Of Memory|Segmentation fault|"
     r"Bus error)"
 )
+_CANCELLED = re.compile(
+    r"slurmstepd\S{0,80}: error: \*\*\* (?:STEP|JOB) \S{1,60} .{0,200}?CANCELLED|"
+    r"srun: (?:Job step aborted|forcing job termination|(?:Force )?Terminat(?:ing|ed) StepId)"
+)
+"""Slurm ends the tasks of a step: who is killed behind it is a victim."""
 _ABORTS = (
     re.compile(r"MPI_ABORT was invoked on rank (?P<rank>\d{1,7}) in communicator (?P<comm>\S+)"),
     re.compile(
@@ -83,6 +88,7 @@ class _Ends:
         self._rank: int | None = None
         self._error = ""
         self._is_kept = False
+        self._is_cancelled = False
         self._time = ""
         self._others: list[tuple[int, str, int]] = []  # rank, time, exit code
 
@@ -111,7 +117,10 @@ class _Ends:
             if left["signal"] in KILLED.values():
                 self.local[int(left["local"])] = f"ended by {left['signal']}", LOCAL
         elif "srun" in text and (task := _SLURM.search(text)) is not None:
-            self._tell(int(task["rank"]), task["why"])
+            if task["why"] != "Killed" or not self._is_cancelled:
+                self._tell(int(task["rank"]), task["why"])
+        elif ("srun" in text or "slurmstepd" in text) and _CANCELLED.search(text):
+            self._is_cancelled = True
         elif "process" in text or "MPI" in text:
             self._mpi(text)
         elif text.startswith("="):

@@ -16,19 +16,24 @@ TELLING = (
     b"MPI_ABORT was invoked", b"called MPI_Abort", b"noticed that process rank",
     b"KILLED BY SIGNAL", b"The first process to do so was", b"first observed failure",
     b"(most recent call last)", b"(most recent call first)", b"OutOfMemoryError: ",
+    b"Barrier timed out. Id:", b"stopped sending heartbeats", b" heartbeat timeout. ",
+    b"DDP expects same model", b"of the same param in process 0",
     b"CUDA out of memory", b"out of memory. Tried to allocate", b"'std::bad_alloc'",
 )  # fmt: skip
 """One of them makes a text one that an audit reads."""
 BESIDE = (
     b"[rank", b"ProcessGroup", b"Last enqueued ", b"lagging", b" ranks:", b"unstuck!", b"RankID:",
     b"may be stuck", b" RUNNING AT ", b'File "', b"Process ", b"Thread ", b"[Rank ",
-    b"CollectiveFingerPrint", b" worker group",
+    b"CollectiveFingerPrint", b" worker group", b"/task:", b"reached the barrier",
+    b"Setting OMP_NUM_THREADS", b"elastic_operator", b"nitializing distributed", b"*** STEP ",
+    b"WORLD INFO DICT", b"distributed init (rank", b"NCCL version ", b"store_based_barrier_key",
 )  # fmt: skip
 """What readers look for as well, once a text is one of theirs."""
 STARTS = (
     b"(most recent call", b"Communicators...", b"Job summary", b"remainder of ranks for more than",
     b"Process ", b"Thread ", b" ranks:", b"first observed failure", b"The first process to do so",
     b"=== Rank ", b"stack trace of the failed", b"Stack trace of the failed",
+    b"Barrier timed out. Id:", b"stopped sending heartbeats",
 )  # fmt: skip
 """Headlines: what follows them belongs to them."""
 _OTHER = re.compile(

@@ -129,6 +129,9 @@ class Part:
         is_over: A later start of the job came to its end, by the word of its launcher.
         remarks: What is worth telling and limits nothing.
         trouble: What it says that no job says that is well, of nobody's call; "" if nothing.
+        models: What DDP says of the models of ranks that differ, by rank.
+        run: What tells the run of it from others, where its kind has that.
+        runs_before: What its file shows to be of earlier runs.
         written_ns: When its file was written, by its file system.
         day: Month and day of the last words of a watchdog, as ``1119``; "" where they have none.
     """
@@ -165,6 +168,9 @@ class Part:
     is_over: bool = False
     remarks: list[str] = field(default_factory=list)
     trouble: str = ""
+    models: dict[int, str] = field(default_factory=dict)
+    run: str = ""
+    runs_before: tuple[str, ...] = ()
     written_ns: int | None = None
     day: str = ""
 

@@ -1,7 +1,8 @@
 """Reports of NCCL's RAS subsystem: how many operations every rank of a communicator has launched.
 
 A report lists the smaller set of ranks only, be it ahead or behind, and one report may show a
-healthy moment: ranks never launch at the same instant. Two equal reports show that nothing moved.
+healthy moment: ranks never launch at the same instant. Two equal reports show that nothing moved,
+and two between which those that were behind went on that nothing was stuck.
 """
 
 from __future__ import annotations
@@ -69,51 +70,87 @@ def read_ras(data: bytes, file: str) -> list[Part]:
     """Return what a report says of the ranks of every communicator that covers the job.
 
     The ranks of a smaller communicator are its own: the report does not say which ranks of the job
-    they are, so what it says of them is a remark.
+    they are, so what it says of them is a remark. Of several reports the last counts, and the one
+    before it tells what moved in between.
     """
-    text, earlier = _last(data.decode("utf-8", errors="replace").replace("\r", ""))
+    reports = _reports(data.decode("utf-8", errors="replace").replace("\r", ""))
+    text = reports[-1]
     total = max((int(m[2]) for m in _TOTAL.finditer(text)), default=0)
     sizes = [int(m[1]) for m in _SIZE.finditer(text)]
     size = total or max(sizes, default=0)
     members = tuple(range(size)) if size <= MAX_RANKS else ()
-    places = [*_COMM.finditer(text)]
-    parts: dict[int, Part] = {}
     remarks: list[str] = []
-    for number, comm in enumerate(places):
-        end = places[number + 1].start() if number + 1 < len(places) else len(text)
-        body = text[comm.end() : end]
-        remarks += _remarks(comm, body)
-        counts = _counts(body, len(members))
-        if not counts or not members:
-            continue
-        if max(counts) >= size or len(counts) != size or (sizes and size not in sizes):
-            remarks.append(f"communicator {comm['hash']}: its ranks are not those of the job")
-            continue
-        kind = _KIND.search(body)
-        op = NCCL.get(kind[1], UNNAMED) if kind is not None else UNNAMED
+    told = _told(text, size, sizes, remarks)
+    before = _told(reports[-2], size, sizes, []) if len(reports) > 1 else {}
+    parts: dict[int, Part] = {}
+    notes: list[str] = []
+    for (name, op), counts in told.items() if members else ():
+        earlier = before.get((name, op))
+        said = "" if earlier is None else moved(counts, earlier, name)
+        if said:
+            notes.append(said)
         for rank, count in counts.items():
-            _add(parts, rank, comm["hash"], op, count, (members, file))
+            _add(parts, rank, name, op, 0 if said else count, (members, file))
+            if earlier != counts and not said:
+                parts[rank].doubt = ONCE
     if not parts:
         parts[0] = Part("ras", file, rank=0 if size else None, world_size=len(members) or None)
     if size > MAX_RANKS:
         parts[0].doubt = f"a job of {size:,} ranks, more than {MAX_RANKS:,}: it was not read"
     first = next(iter(parts.values()))
-    if earlier:
-        first.remarks.append(f"{file} has {plural(earlier + 1, 'report')} of RAS: the last is used")
-    first.remarks += remarks or ["RAS reports no rank that differs; equal counts exclude no hang"]
+    if len(reports) > 1:
+        first.remarks.append(
+            f"{file} has {plural(len(reports), 'report')} of RAS: the last is used"
+        )
+    first.notes += notes
+    first.remarks += (
+        remarks or notes or ["RAS reports no rank that differs; equal counts exclude no hang"]
+    )
     return list(parts.values())
 
 
-def _last(text: str) -> tuple[str, int]:
-    """Return the last report of a text, and how many stand before it.
+def moved(counts: dict[int, int], earlier: dict[int, int], name: str) -> str:
+    """Return that a communicator made progress between two reports of it, or "".
+
+    It did where whoever was behind has launched more. That only others have shows no progress:
+    they launch ahead of a rank that stands.
+    """
+    if min(counts.values()) == min(earlier.values()):
+        return ""
+    return (
+        f"RAS: communicator {name} made progress between two reports, from operation "
+        f"{min(earlier.values())} to {min(counts.values())} on those that were behind: it was not "
+        "stuck then"
+    )
+
+
+def _reports(text: str) -> list[str]:
+    """Return the whole reports of a text; all of it where no title tells them apart.
 
     Reports are asked for again and again: in what is over, ranks merely differed at one moment.
     """
-    before, mark, last = text.rpartition(_TITLE)
-    while mark and "Communicators..." not in last:  # it was cut
-        text = before
-        before, mark, last = text.rpartition(_TITLE)
-    return (last, before.count(_TITLE)) if mark else (text, 0)
+    return [one for one in text.split(_TITLE)[1:] if "Communicators..." in one] or [text]
+
+
+def _told(
+    text: str, size: int, sizes: list[int], remarks: list[str]
+) -> dict[tuple[str, str], dict[int, int]]:
+    """Return the last operation of the ranks, by communicator and kind; add what else is told."""
+    places = [*_COMM.finditer(text)]
+    found: dict[tuple[str, str], dict[int, int]] = {}
+    for number, comm in enumerate(places):
+        end = places[number + 1].start() if number + 1 < len(places) else len(text)
+        body = text[comm.end() : end]
+        remarks += _remarks(comm, body)
+        counts = _counts(body, size if size <= MAX_RANKS else 0)
+        if not counts or not size:
+            continue
+        if max(counts) >= size or len(counts) != size or (sizes and size not in sizes):
+            remarks.append(f"communicator {comm['hash']}: its ranks are not those of the job")
+            continue
+        kind = _KIND.search(body)
+        found[comm["hash"], NCCL.get(kind[1], UNNAMED) if kind is not None else UNNAMED] = counts
+    return found
 
 
 def _counts(body: str, size: int) -> dict[int, int]:
@@ -151,7 +188,7 @@ def _add(
     members, file = told  # every rank's part holds the same tuple, not one of its own
     part = parts.get(rank)
     if part is None:
-        part = parts[rank] = Part("ras", file, rank=rank, world_size=len(members), doubt=ONCE)
+        part = parts[rank] = Part("ras", file, rank=rank, world_size=len(members))
         part.backend = "nccl"
     # Counts are those of one kind of operation: they number no common rounds with other kinds.
     key = f"{name} ({op})"
@@ -186,4 +223,5 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
                 if 0 <= count < 1 << 62:
                     op = NCCL.get(kind, UNNAMED)
                     _add(parts, one.rank, comm.hash[:40], op, count, (members, file))
+                    parts[one.rank].doubt = ONCE
     return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]

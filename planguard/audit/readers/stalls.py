@@ -1,4 +1,4 @@
-"""Reports of who did not come, made by what watches a job: Horovod, HCCL, XLA.
+"""Reports of who did not come, made by what watches a job: Horovod, HCCL, XLA and its service.
 
 A report shows one moment: a slow job looks like one that hangs. It is a word about others, so what
 follows from it is medium evidence at most; where it names nobody, nobody is blamed.
@@ -15,6 +15,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from planguard.audit.readers.coordination import told_by_service
 from planguard.audit.readers.part import Part
 from planguard.audit.readers.text_log import GOES_ON
 from planguard.plan.vocabulary import NCCL
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 MAX_RANK = 1_000_000
 MAX_NAME = 80
-_REPORT = re.compile(r"remainder of ranks|EI0002|may be stuck|avoid infinite| ranks:|Stalled ")
+_REPORT = re.compile(
+    r"remainder of ranks|EI0002|may be stuck|avoid infinite| ranks:|Stalled |"
+    r"Barrier timed out|heartbeats?\b"
+)
 _STALL = re.compile(r"waiting for remainder of ranks for more than")
 _MISSING = re.compile(r"\s*(?P<rank>\d{1,7})!?: \[(?P<what>.{1,4000}?)\]?$")
 _OPS = re.compile(r"(?P<what>[^\[\]]{1,300}?) \[(?P<side>missing|ready) ranks:(?P<ranks>[\d, ]*)\]")
@@ -69,9 +73,15 @@ def read_stalls(log: Log, file: str) -> list[Part]:
             (rank if rank is not None else 0, _horovod(lines)),
             *_hccl(lines, rank),
             (rank, _xla(lines)),
+            (rank, told_by_service(lines)),
         ):
             if absences:
-                parts.append(Part("stderr", file, rank=own, absences=tuple(absences)))
+                part = Part("stderr", file, rank=own, absences=tuple(absences))
+                # Barriers of the service have no other members than all tasks, as a rule.
+                part.world_size = (
+                    max((one.due for one in absences if not one.of), default=0) or None
+                )
+                parts.append(part)
     if parts and _went_on(log):
         for part in parts:
             part.absences = tuple(replace(one, went_on=True) for one in part.absences)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.desync import reported
 from planguard.audit.readers.detail import mismatch
+from planguard.audit.readers.models import compared
 from planguard.audit.readers.names import program_frames
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.text_log import GOES_ON
@@ -49,6 +50,8 @@ ABANDONED = re.compile(
     r"KeyboardInterrupt|SystemExit|SignalException|GracefulExit|ChildFailedError|EOFError|"
     r"RayActorError|RayTaskError|ProcessRaisedException|ProcessExitedException|BrokenPipe|"
     r"CUDA error|cudaError|AcceleratorError|WatchDog|watchdog|heartbeat|"
+    r"[Bb]arrier has failed|Barrier failed|JAX distributed service|CoordinationService|"
+    r"\b(?:UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED): |"
     r"DDP expects same model|appears not to match (?:sizes|strides) of the same param"
 )
 """Errors that others, a time limit or a signal may have caused: who shows one may be a victim."""
@@ -100,6 +103,8 @@ class Voice:
         memory: The first line that says that memory ran out, outside of any traceback.
         device: An error of its device that ended it, before any of its calls timed out.
         has_outlived: Its watchdog timed out a call behind a traceback: the process went on.
+        models: What DDP says of the models of ranks, by rank.
+        place: The rank that DDP says that it is.
     """
 
     words: Words = field(default_factory=Words)
@@ -113,6 +118,8 @@ class Voice:
     memory: str = ""
     device: str = ""
     has_outlived: bool = False
+    models: dict[int, str] = field(default_factory=dict)
+    place: int | None = None
 
 
 def read_stderr(log: Log, file: str) -> list[Part]:
@@ -226,8 +233,11 @@ def _mark(voice: Voice, text: str) -> None:
             voice.fingerprint, voice.other, voice.unsure = said
     if "CUDA error" in text and not (voice.device or voice.words.works):
         # Later errors may come of the end of a peer whose memory it reads.
-        told = _DEVICE.search(text)
-        voice.device = told[1].strip() if told is not None else ""
+        ended = _DEVICE.search(text)
+        voice.device = ended[1].strip() if ended is not None else ""
+    if " param" in text and (told := compared(text)) is not None:
+        voice.place = told[0] if voice.place is None else voice.place
+        voice.models |= told[1]
     if "preamble" in text and (short := _ENFORCE.search(text)) is not None:
         voice.enforced = int(short[1]), int(short[2])
 
@@ -241,6 +251,7 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
         or voice.late
         or voice.fingerprint
         or voice.enforced
+        or voice.place is not None
     )
     if not (said or voice.memory):
         return None
@@ -249,6 +260,9 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
     _from_traces(part, voice)
     if part.rank is None and "world" in words.places:
         part.rank = words.places["world"]
+    part.models = voice.models
+    if part.rank is None:
+        part.rank = voice.place
     if words.unnumbered and part.inside is None and not len(part.track):
         _unnumbered(part, words)
     if voice.fingerprint is not None:

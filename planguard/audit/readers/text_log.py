@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.watchdog import counted
+from planguard.audit.readers.starts import starts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,22 +53,12 @@ _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
 LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 _PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
-_STARTED_ANEW = re.compile(r"\b(?:will restart|[Rr]estarting) worker group\b")
-"""torchrun's agent (torch/distributed/elastic/agent/server/api.py, `_invoke_run`)."""
 GOES_ON = re.compile(
     r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"
     r"\b[Ll]oss\b[\s:=]{1,4}\d|it/s\b|s/it\b"
 )
 """How trainers and tqdm print progress: behind an error it was caught and the rank went on, and
 behind a report of who was late the job may have."""
-_ENDS = (
-    "entire process down",
-    "Root Cause (first observed failure)",
-    "Traceback (most recent call last)",
-    "Watchdog caught collective operation timeout",
-)
-"""Words behind which a job does not go back to an earlier step, unless it was started again."""
-_STEP = re.compile(r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}(\d{1,12})")
 _REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 
 
@@ -102,31 +92,8 @@ class Log:
     assumed: set[int] = field(default_factory=set)
 
     def attempts(self) -> list[Log]:
-        """Return the lines of each start of the job.
-
-        A launcher says that it starts anew, the number of calls of a rank gets less, or behind the
-        words of an end the steps of the training begin again: with each start all of them do, so
-        that between two of them nothing can be compared.
-        """
-        found = [replace(self, lines=[])]
-        counts: dict[tuple[int | str, str], int] = {}
-        steps = _Steps()
-        for line in self.lines:
-            is_new = "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None
-            is_new = steps.begin_again(line.text) or is_new
-            said = counted(line.text) if line.who is not None else None
-            if said is not None and line.who is not None:
-                key = line.who, said[0]
-                is_new = is_new or said[1] < counts.get(key, 0)
-                if is_new:
-                    counts.clear()
-                counts[key] = said[1]
-            if is_new:
-                steps = steps.anew(line.text)
-                counts = {} if said is None else counts
-                found.append(replace(self, lines=[]))
-            found[-1].lines.append(line)
-        return found
+        """Return the lines of each start of the job; between two of them nothing is compared."""
+        return [replace(self, lines=lines) for lines in starts_of(self.lines)]
 
     def speakers(self) -> Iterator[tuple[int | str | None, list[Line]]]:
         """Yield every speaker with its lines, those of one rank together."""
@@ -150,35 +117,6 @@ class Log:
                 by_place.setdefault(int(said[1]) if said is not None else None, []).append(line)
             for place in sorted(by_place, key=lambda known: known is None):
                 yield place, place is not None, by_place[place]
-
-
-@dataclass
-class _Steps:
-    """Numbers of steps that one start of a job printed, and whether words of its end followed."""
-
-    first: int = -1
-    most: int = -1
-    has_ended: bool = False
-
-    def begin_again(self, text: str) -> bool:
-        """Take a line; tell whether it has a step that only a later start of the job prints."""
-        self.has_ended = self.has_ended or any(words in text for words in _ENDS)
-        is_likely = "tep" in text or "poch" in text or "ter" in text  # most lines are none of these
-        said = _STEP.search(text) if is_likely else None
-        if said is None:
-            return False
-        step = int(said[1])
-        if self.has_ended and (step <= self.first or step < self.most):
-            return True
-        self.first = step if self.first < 0 else self.first
-        self.most = max(self.most, step)
-        return False
-
-    def anew(self, text: str) -> _Steps:
-        """Return the steps of the start that a line begins."""
-        found = _Steps()
-        found.begin_again(text)
-        return found
 
 
 def lines_of(data: bytes) -> Log:
