@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 WORLD = "world"
+CALLS, CRASH, STACK, TIMED, WORDS = "calls", "crash", "stack", "timed", "words"
+"""Facts of a rank: what it called, what ended it, where it stands, that calls of it came to their
+time limits, what it says of others."""
+Fact = str | int
+"""One of those, or the index of one action: what another kind of file may tell than the calls."""
 BARRIER = "a monitored barrier"
 """What an absence says of a barrier that names who was late."""
 
@@ -133,6 +138,7 @@ class RankRecord:
         oversized: Bytes that came and bytes that fit, where that ended the rank.
         has_moved: Two stacks of the rank show it in different places: it is not stuck.
         written_ns: When its file was written, by its file system.
+        lent: Facts that files of another kind told, with that kind.
     """
 
     rank: int
@@ -149,6 +155,11 @@ class RankRecord:
     oversized: tuple[int, int] | None = None
     has_moved: bool = False
     written_ns: int | None = None
+    lent: Mapping[Fact, str] = field(default_factory=dict)
+
+    def told_by(self, fact: Fact) -> str:
+        """Return the kind of file that a fact was read from."""
+        return self.lent.get(fact, self.kind)
 
     @property
     def stands_unseen(self) -> bool:

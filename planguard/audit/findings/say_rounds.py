@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.audit.findings.evidence import wavefront_note
+from planguard.audit.findings.ground import strongest, waiters
 from planguard.audit.findings.wording import (
     MAX_SHOWN,
     at_words,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.disagree import Departure, Disagreement
     from planguard.audit.rounds.waits import Wait
+    from planguard.recording import Fact
     from planguard.verdict import Finding, Location
 
 FIELD_CODES = {
@@ -64,6 +66,11 @@ def disagreement(
     places = [
         (rank, lines[rank].action(one.position)) for rank in (*one.odd, *one.rest[:MAX_SHOWN])
     ]
+    odd: list[tuple[int, Fact]] = [(rank, lines[rank].action(one.position)) for rank in one.odd]
+    rest: list[tuple[int, Fact]] = [(rank, lines[rank].action(one.position)) for rank in one.rest]
+    # As many of the others as show that they are the most, or one where nobody is blamed.
+    enough = strongest(scene.recording, rest)
+    facts = [*odd, *(enough if one.is_tie or len(enough) > len(odd) else rest)]
     calls = [scene.recording.location(*place) for place in places]
     mine, theirs = calls[0], calls[len(one.odd)]
     where = f"round {one.position} of group {group_words(scene, one.group)}"
@@ -110,6 +117,7 @@ def disagreement(
         code,
         said,
         [(first, lines[first].action(one.position)), *places[1:]],
+        facts=facts,
         ranks=tuple(sorted({*one.odd, *one.rest} if one.is_tie else one.odd)),
         notes=tuple(notes),
         related=related,
@@ -163,6 +171,7 @@ def skip(scene: Scene, waits: list[Wait], one: Departure) -> Finding:
         "PG007",
         f"{departure_words(scene, one)}; so {what} never completes",
         places,
+        also=waiters(scene.recording, waits),
         ranks=(one.rank,),
         related=("PG211", "PG501"),
         notes=(
@@ -214,6 +223,7 @@ def departure(scene: Scene, found: list[Departure]) -> Finding:
         "PG007",
         f"{said}; so {where} never completes",
         places,
+        also=waiters(scene.recording, waits),
         ranks=blamed,
         related=("PG211", "PG212"),
         notes=tuple(notes),

@@ -30,7 +30,16 @@ from planguard.audit.readers.part import (
 )
 from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
-from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording import (
+    CRASH,
+    STACK,
+    TIMED,
+    WORDS,
+    Progress,
+    RankRecord,
+    RecordedGroup,
+    Recording,
+)
 from planguard.recording.planned import plan_groups
 from planguard.words import plural
 
@@ -106,10 +115,12 @@ def assemble(
     groups = _groups(parts, chosen, ranks, plan)
     stood = [part for part in parts if part.stack or part.crash or part.inside]
     stacks = {p.rank: p for kind in ("stderr", "stacks") for p in stood if p.kind == kind}
+    crashes = {p.rank: p for p in stood if p.crash}
     # What a log says of others counts beside a better recording of its own rank.
-    logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
+    words = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
+    logs = {p.rank: p for p in parts if p.kind == "stderr"}
     records = {
-        rank: _record(part, stacks.get(rank), logs.get(rank, part))
+        rank: _record(part, *(known.get(rank) for known in (stacks, crashes, words, logs)))
         for rank, part in sorted(chosen.items())
     }
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
@@ -369,7 +380,16 @@ def _counter(name: str) -> int | None:
 # --- records ----------------------------------------------------------------------------
 
 
-def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
+def _record(
+    part: Part,
+    stack: Part | None,
+    crash: Part | None,
+    words: Part | None,
+    log: Part | None,
+) -> RankRecord:
+    """Return the record of a rank, with what parts of other kinds lend it."""
+    own = part if part.crash else crash
+    lent = {STACK: stack, CRASH: own, WORDS: words, TIMED: log}
     return RankRecord(
         part.rank or 0,
         part.track,
@@ -379,10 +399,11 @@ def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
         inside=stack.inside if stack is not None else None,
         file=part.file,
         version=part.version,
-        crash=part.crash or (stack.crash if stack is not None else ""),
+        crash=own.crash if own is not None else "",
         kind=part.kind,
-        absences=log.absences,
-        oversized=log.oversized,
+        absences=words.absences if words is not None else (),
+        oversized=words.oversized if words is not None else None,
         has_moved=stack is not None and stack.has_moved,
         written_ns=part.written_ns,
+        lent={fact: one.kind for fact, one in lent.items() if one is not None and one is not part},
     )
