@@ -59,6 +59,7 @@ class RecordedGroup:
         size: Number of members, where it is known.
         is_inferred: The members were concluded from who took part, not recorded.
         created: Position in the order of creation, where it is known.
+        backend: ``gloo``, ``nccl``, ..., where its calls say it.
     """
 
     name: str
@@ -68,6 +69,7 @@ class RecordedGroup:
     size: int | None = None
     is_inferred: bool = False
     created: int | None = None
+    backend: str | None = None
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -231,6 +233,11 @@ class Recording:
         if found is None:
             return tuple(range(self.world_size)) if group in (None, WORLD) else ()
         return found.members
+
+    def backend_of(self, group: str) -> str | None:
+        """Return the backend of a group, or that of all calls, where one is known."""
+        found = self.groups.get(group)
+        return (found.backend if found is not None else None) or self.backend
 
     def location(self, rank: int, action: int) -> Location:
         """Return the place of an observed action as findings name it."""

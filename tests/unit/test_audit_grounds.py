@@ -1,4 +1,4 @@
-"""Each fact has the kind of file that told it; a finding is as strong as the weakest that it needs."""
+"""A fact has the kind of file that told it; a finding is as strong as the weakest it needs."""
 
 from __future__ import annotations
 

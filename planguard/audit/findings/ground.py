@@ -2,7 +2,7 @@
 
 A rank may be told of by several files: its dump counts its calls, its stack shows where it stands,
 its log has the error that ended it. A finding is no stronger than the weakest of the facts that it
-needs, and a fact is as strong as the file that it was read from, whatever else is known of its rank.
+needs, and a fact is as strong as the file that told it, whatever else is known of its rank.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def strongest(recording: Recording, facts: Sequence[tuple[int, Fact]]) -> list[t
 
 
 def waiters(recording: Recording, waits: Iterable[Wait]) -> list[tuple[int, Fact]]:
-    """Return who is known to wait by the strongest files: one would do to say that some rank does."""
+    """Return who waits by the strongest files: that somebody does, one of them would show."""
     return strongest(recording, [(wait.rank, wait.action) for wait in waits])
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.audit.joining.backends import tell_backends
 from planguard.audit.joining.choice import choose
 from planguard.audit.joining.gaps import (
     against,
@@ -19,6 +20,7 @@ from planguard.audit.joining.gaps import (
 from planguard.audit.joining.hosts import join_hosts
 from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.ranks import last_start, resolve
+from planguard.audit.joining.records import records
 from planguard.audit.joining.runs import last_run
 from planguard.audit.readers.part import (
     CONCLUDED,
@@ -30,16 +32,7 @@ from planguard.audit.readers.part import (
 )
 from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
-from planguard.recording import (
-    CRASH,
-    STACK,
-    TIMED,
-    WORDS,
-    Progress,
-    RankRecord,
-    RecordedGroup,
-    Recording,
-)
+from planguard.recording import Progress, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
 from planguard.words import plural
 
@@ -103,31 +96,24 @@ def assemble(
     parts, remarks = resolve(last_start(parts), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts = join_inits(parts)
+    tell_backends(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
     chosen, of_choice, said = choose(parts)
     remarks += [*told, *said]
     for rank, part in chosen.items():
         if UNSAID in part.groups:
-            _rename(part, UNSAID, f"{UNSAID}{rank}")
+            part.rename_group(UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
     notes += notes_of_attempts
     groups = _groups(parts, chosen, ranks, plan)
-    stood = [part for part in parts if part.stack or part.crash or part.inside]
-    stacks = {p.rank: p for kind in ("stderr", "stacks") for p in stood if p.kind == kind}
-    crashes = {p.rank: p for p in stood if p.crash}
-    # What a log says of others counts beside a better recording of its own rank.
-    words = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
-    logs = {p.rank: p for p in parts if p.kind == "stderr"}
-    records = {
-        rank: _record(part, *(known.get(rank) for known in (stacks, crashes, words, logs)))
-        for rank, part in sorted(chosen.items())
-    }
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
-    backends = {part.backend for part in chosen.values() if part.backend}
+    backends = {part.backend for part in chosen.values()}
+    backends |= {one.backend for part in chosen.values() for one in part.groups.values()}
+    backends -= {None}
     recording = Recording(
         ranks,
-        records,
+        records(parts, chosen),
         groups,
         backend=backends.pop() if len(backends) == 1 else None,
         kinds=kinds,
@@ -220,6 +206,7 @@ def _groups(
             one = about.setdefault(name, PartGroup())
             one.description = one.description or group.description
             one.size = one.size or group.size
+            one.backend = one.backend or group.backend
             one.places |= group.places
             if group.ranks:
                 if name not in last or last[name][0] is not group.ranks:
@@ -240,7 +227,14 @@ def _groups(
         listed = tuple(sorted(users | set(ranks or ())))
         size = known.size or (len(ranks) if ranks else None)
         groups[name] = RecordedGroup(
-            name, ranks, listed, known.description, size, is_inferred, _counter(name)
+            name,
+            ranks,
+            listed,
+            known.description,
+            size,
+            is_inferred,
+            _counter(name),
+            known.backend,
         )
     return groups
 
@@ -264,20 +258,11 @@ def _tell_apart(
         for ranks, parts in by_members.items():
             own = f"{name}@{min(ranks)}"
             recorded[own][ranks] = parts
-            about[own] = PartGroup(ranks, about[name].description, len(ranks))
+            known = about[name]
+            about[own] = PartGroup(ranks, known.description, len(ranks), known.backend)
             for part in parts:
-                _rename(part, name, own)
+                part.rename_group(name, own)
         del about[name]
-
-
-def _rename(part: Part, name: str, own: str) -> None:
-    part.groups[own] = part.groups.pop(name)
-    calls = part.track.calls
-    for place, call in enumerate(calls):
-        if call.group == name:
-            calls[place] = type(call)(
-                **{field: getattr(call, field) for field in call.__struct_fields__} | {"group": own}
-            )
 
 
 def _seen(chosen: dict[int, Part]) -> dict[str, set[int]]:
@@ -375,35 +360,3 @@ def _planned(name: str, users: set[int], plan: Plan) -> tuple[int, ...] | None:
 def _counter(name: str) -> int | None:
     """Return the creation counter that torch uses as a name; the default group is 0."""
     return int(name) if re.fullmatch(r"[1-9]\d{0,5}", name) else None
-
-
-# --- records ----------------------------------------------------------------------------
-
-
-def _record(
-    part: Part,
-    stack: Part | None,
-    crash: Part | None,
-    words: Part | None,
-    log: Part | None,
-) -> RankRecord:
-    """Return the record of a rank, with what parts of other kinds lend it."""
-    own = part if part.crash else crash
-    lent = {STACK: stack, CRASH: own, WORDS: words, TIMED: log}
-    return RankRecord(
-        part.rank or 0,
-        part.track,
-        dropped=part.dropped,
-        has_ended=part.has_ended,
-        stack=stack.stack if stack is not None else (),
-        inside=stack.inside if stack is not None else None,
-        file=part.file,
-        version=part.version,
-        crash=own.crash if own is not None else "",
-        kind=part.kind,
-        absences=words.absences if words is not None else (),
-        oversized=words.oversized if words is not None else None,
-        has_moved=stack is not None and stack.has_moved,
-        written_ns=part.written_ns,
-        lent={fact: one.kind for fact, one in lent.items() if one is not None and one is not part},
-    )
