@@ -1,9 +1,9 @@
 """Dumps of several backends: each backend of a process has a Flight Recorder of its own.
 
-torch keeps one for NCCL (``_dump_nccl_trace``) and one for gloo and others (``_dump_fr_trace``; both
-in ``torch/csrc/distributed/c10d/init.cpp``, torch 2.13). What they hold of one rank are calls of one
-process, by one clock. A group of two backends, such as ``cpu:gloo,cuda:nccl``, has one name in both,
-and each backend counts its rounds by itself.
+torch keeps one for NCCL (``_dump_nccl_trace``) and one for gloo and others (``_dump_fr_trace``;
+both in ``torch/csrc/distributed/c10d/init.cpp``, torch 2.13). What they hold of one rank are calls
+of one process, by one clock. A group of two backends, such as ``cpu:gloo,cuda:nccl``, has one name
+in both, and each backend counts its rounds by itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tell_backends(parts: Sequence[Part]) -> None:
 
 
 def by_backend(dumps: Sequence[Part]) -> list[list[Part]]:
-    """Return recordings of one rank that are of one backend together; one without calls is of any."""
+    """Return recordings of one rank by their backends; one without calls goes with the first."""
     kinds = {part.kind for part in dumps}
     backends = list(dict.fromkeys(part.backend for part in dumps if part.backend))
     if kinds != {"flight-recorder"} or len(backends) < 2:
