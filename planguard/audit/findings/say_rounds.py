@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.disagree import Departure, Disagreement
+    from planguard.audit.rounds.exchanges import Unequal
     from planguard.audit.rounds.waits import Wait
     from planguard.recording import Fact
     from planguard.verdict import Finding, Location
@@ -255,6 +256,32 @@ def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
             places,
             ranks=tuple(who),
         )
+
+
+def unequal_exchange(scene: Scene, one: Unequal) -> Finding:
+    """Return the finding of an all_to_all in which members take another amount than is given."""
+    lines = scene.rounds.lines[one.group]
+    places = [(rank, lines[rank].action(one.position)) for rank in one.ranks]
+    op = scene.recording.location(*places[0]).op
+    where = f"{op}, round {one.position} of group {group_words(scene, one.group)}"
+    if one.is_pair:
+        src, dst = one.ranks
+        who = f"rank {src} gives {one.given:,} elements to rank {dst}, which takes {one.taken:,}"
+    else:
+        who = f"all members together give {one.given:,} elements and take {one.taken:,}"
+    waits = [w for own in scene.graph.waits.values() for w in own if w.group == one.group]
+    return finding(
+        scene,
+        "PG206",
+        f"sizes of parts differ in {where}: {who}",
+        places,
+        notes=(
+            "evidence: what one gives to another is what that one takes; nobody is blamed",
+            *([f"waiting: {waiting_words(scene, waits)}"] if waits else []),
+            *wavefront_note(scene, one.ranks),
+        ),
+        related=("PG501",),
+    )
 
 
 def pair_disagreements(scene: Scene) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from planguard.audit.findings import came, say, say_rounds, standing
 from planguard.audit.readers.part import MOMENT
 from planguard.audit.rounds.channels import Channels
 from planguard.audit.rounds.disagree import causes, departures, disagreements
+from planguard.audit.rounds.exchanges import unequal
 from planguard.audit.rounds.moments import doubtful, told
 from planguard.audit.rounds.rounds import Rounds
 from planguard.audit.rounds.waits import Graph, wait_graph
@@ -107,6 +108,10 @@ class Scene:
                 explained.add(group)
                 yield say_rounds.departure(self, [one for one in left if one.group == group])
         yield from say_rounds.impossible(self, explained)
+        for uneven in unequal(self.rounds):
+            if uneven.group not in explained:
+                explained.add(uneven.group)
+                yield say_rounds.unequal_exchange(self, uneven)
         yield from say_rounds.pair_disagreements(self)
         yield from self._stuck(explained, crashed)
 

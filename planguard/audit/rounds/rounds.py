@@ -220,6 +220,10 @@ class Rounds:
         """Tell whether a signature says at least which operation was called."""
         return sign != HOLE and self.signs[sign][0] is not None
 
+    def is_one_call(self, sign: int) -> bool:
+        """Tell whether a signature is of one call, and not of a launch of several."""
+        return sign != HOLE and self._numbers.get(self.signs[sign]) == sign
+
     def agree(self, one: int, other: int) -> bool:
         """Tell whether two signatures can be of one round; what is not recorded agrees."""
         if one == other or HOLE in (one, other):
