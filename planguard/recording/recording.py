@@ -60,6 +60,7 @@ class RecordedGroup:
         is_inferred: The members were concluded from who took part, not recorded.
         created: Position in the order of creation, where it is known.
         backend: ``gloo``, ``nccl``, ..., where its calls say it.
+        readings: Where ranks name other members, or in another order: each list, and whose it is.
     """
 
     name: str
@@ -70,6 +71,7 @@ class RecordedGroup:
     is_inferred: bool = False
     created: int | None = None
     backend: str | None = None
+    readings: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
     @property
     def members(self) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
 """Codes of ranks that wait for what did not come."""
 CLASSES = ("weak", "medium", "strong")
 _SAID = re.compile(r"evidence: (weak|medium|strong)\b")
-_GRADED = re.compile(r"PG0|PG2|PG3|PG50[1269]$")
+_GRADED = re.compile(r"PG0|PG2|PG3|PG405|PG50[1269]$")
 
 
 def lowered(finding: Finding) -> Finding:

@@ -235,8 +235,27 @@ def _groups(
             is_inferred,
             _counter(name),
             known.backend,
+            _readings(recorded.get(name, {}), chosen) if name != "world" else (),
         )
     return groups
+
+
+def _readings(
+    recorded: dict[tuple[int, ...], list[Part]], chosen: dict[int, Part]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """Return what the dumps that count name as the members of one group, and whose they are.
+
+    The default group has no such: dumps that name others there are of several jobs (``runs``).
+    """
+    if len(recorded) < 2:
+        return ()
+    found = {
+        members: tuple(
+            sorted(p.rank for p in parts if p.rank is not None and chosen.get(p.rank) is p)
+        )
+        for members, parts in recorded.items()
+    }
+    return tuple((members, who) for members, who in found.items() if who)
 
 
 def _tell_apart(
@@ -253,7 +272,7 @@ def _tell_apart(
         by_members = dict(recorded[name])
         sets = [set(ranks) for ranks in by_members]
         if any(a & b for n, a in enumerate(sets) for b in sets[n + 1 :]):
-            continue  # ranks disagree about one group; the first reading stands
+            continue  # ranks disagree about one group; the first reading stands (``_readings``)
         del recorded[name]
         for ranks, parts in by_members.items():
             own = f"{name}@{min(ranks)}"
