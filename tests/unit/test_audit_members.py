@@ -53,7 +53,7 @@ def test_lists_that_are_no_contradiction_are_none(case, tmp_path):
     """Lists that share no rank are two groups; what nobody called on hangs nobody."""
     lists = {0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3]}
     if case == "alike":
-        lists = dict.fromkeys(range(4), [0, 1, 2, 3])
+        lists = {rank: [0, 1, 2, 3] for rank in range(4)}
     elif case == "not used":
         lists = {0: [0, 1], 1: [0, 1, 2], 2: [2], 3: [3]}
     dumps(tmp_path, lists, state="completed", world=4, used=case != "not used")
