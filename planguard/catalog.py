@@ -212,7 +212,7 @@ PG403 peer-not-in-group error A P membership door
     peer exists but is not in the group
 PG404 root-not-in-group error A P membership door
     root of broadcast, reduce, gather or scatter is outside the group
-PG405 membership-disagreement error A P membership reserved
+PG405 membership-disagreement error A T membership
     ranks see different member lists or orders of one group
 PG406 group-creation-order error A P membership
     ranks create groups in different orders

@@ -189,7 +189,7 @@ def _verdict(
     )
 
 
-_IS_FAULT = re.compile(r"PG0|PG2|PG50[12]$")
+_IS_FAULT = re.compile(r"PG0|PG2|PG405|PG50[12]$")
 
 
 def _outcome(
@@ -197,7 +197,9 @@ def _outcome(
 ) -> Outcome:
     # What a comparison with a plan shows leaves the outcome as it is.
     errors = [f for f in findings if f.severity == "error" and f.code != "PG503"]
-    wrong = any(f.code.startswith("PG2") and not f.code.startswith(STUCK) for f in errors)
+    wrong = any(
+        f.code.startswith(("PG2", "PG405")) and not f.code.startswith(STUCK) for f in errors
+    )
     stuck = [f for f in errors if f.code.startswith(STUCK)]
     if wrong and all("PG501" in f.related or not f.code.startswith("PG0") for f in errors):
         # A stuck state that depends on a mismatched round is its consequence.

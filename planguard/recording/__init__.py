@@ -7,7 +7,13 @@ from planguard.recording.observed import UNNAMED, UNRECORDED, Call, Observed, Pr
 from planguard.recording.planned import recording_of
 from planguard.recording.recording import (
     BARRIER,
+    CALLS,
+    CRASH,
+    STACK,
+    TIMED,
+    WORDS,
     Absence,
+    Fact,
     Gap,
     RankRecord,
     RecordedGroup,
@@ -17,11 +23,17 @@ from planguard.recording.track import Track
 
 __all__ = [
     "BARRIER",
+    "CALLS",
+    "CRASH",
+    "STACK",
+    "TIMED",
     "UNNAMED",
     "UNRECORDED",
+    "WORDS",
     "Absence",
     "Call",
     "Comparison",
+    "Fact",
     "Gap",
     "Observed",
     "Progress",

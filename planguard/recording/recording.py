@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 WORLD = "world"
+CALLS, CRASH, STACK, TIMED, WORDS = "calls", "crash", "stack", "timed", "words"
+"""Facts of a rank: what it called, what ended it, where it stands, that calls of it came to their
+time limits, what it says of others."""
+Fact = str | int
+"""One of those, or the index of one action: what another kind of file may tell than the calls."""
 BARRIER = "a monitored barrier"
 """What an absence says of a barrier that names who was late."""
 
@@ -54,6 +59,8 @@ class RecordedGroup:
         size: Number of members, where it is known.
         is_inferred: The members were concluded from who took part, not recorded.
         created: Position in the order of creation, where it is known.
+        backend: ``gloo``, ``nccl``, ..., where its calls say it.
+        readings: Where ranks name other members, or in another order: each list, and whose it is.
     """
 
     name: str
@@ -63,6 +70,8 @@ class RecordedGroup:
     size: int | None = None
     is_inferred: bool = False
     created: int | None = None
+    backend: str | None = None
+    readings: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -135,6 +144,7 @@ class RankRecord:
         oversized: Bytes that came and bytes that fit, where that ended the rank.
         has_moved: Two stacks of the rank show it in different places: it is not stuck.
         written_ns: When its file was written, by its file system.
+        lent: Facts that files of another kind told, with that kind.
     """
 
     rank: int
@@ -151,6 +161,11 @@ class RankRecord:
     oversized: tuple[int, int] | None = None
     has_moved: bool = False
     written_ns: int | None = None
+    lent: Mapping[Fact, str] = field(default_factory=dict)
+
+    def told_by(self, fact: Fact) -> str:
+        """Return the kind of file that a fact was read from."""
+        return self.lent.get(fact, self.kind)
 
     @property
     def stands_unseen(self) -> bool:
@@ -222,6 +237,11 @@ class Recording:
         if found is None:
             return tuple(range(self.world_size)) if group in (None, WORLD) else ()
         return found.members
+
+    def backend_of(self, group: str) -> str | None:
+        """Return the backend of a group, or that of all calls, where one is known."""
+        found = self.groups.get(group)
+        return (found.backend if found is not None else None) or self.backend
 
     def location(self, rank: int, action: int) -> Location:
         """Return the place of an observed action as findings name it."""

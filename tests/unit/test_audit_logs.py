@@ -291,7 +291,7 @@ def test_uneven_splits_are_no_mismatch(tmp_path):
     """The sizes of an all_to_all differ by design."""
     lines = []
     for rank in range(4):
-        lines += [caught(rank, 9, "ALLTOALL_BASE", 100 + rank, 107 - rank), status(rank, 9, 9, 8)]
+        lines += [caught(rank, 9, "ALLTOALL_BASE", 100 + rank, 103 - rank), status(rank, 9, 9, 8)]
     verdict = audit(tmp_path, lines)
     assert verdict.unknown
     assert errors(verdict) == []

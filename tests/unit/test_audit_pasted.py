@@ -277,7 +277,7 @@ def test_who_a_desync_report_says_never_joined_is_named(tmp_path):
     assert codes(verdict) == []
     found = verdict.findings[0]
     assert (found.code, found.ranks, found.severity) == ("PG007", (3,), "warning")
-    assert "evidence: medium; rests on the desync report" in str(found.notes)
+    assert "evidence: medium; the desync report" in str(found.notes)
 
 
 @pytest.mark.parametrize("inner", [(), (c10d("all_reduce"),)])

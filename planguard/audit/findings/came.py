@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.audit.findings.evidence import LOOK_AGAIN, collect, timed_out, wavefront_note
+from planguard.audit.findings.evidence import LIMIT, LOOK_AGAIN, collect, wavefront_note
+from planguard.audit.findings.ground import time_limits
 from planguard.audit.findings.say import stopped
 from planguard.audit.findings.wording import MAX_SHOWN, call_words, finding, last_action
 from planguard.audit.readers.part import CONCLUDED, PARTIAL
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.waits import Wait
+    from planguard.recording import Fact
     from planguard.verdict import Finding
 
 MOVES = (
@@ -63,12 +65,14 @@ def arrived(scene: Scene) -> Iterator[Finding]:
         left = [rank for rank in here if lines[rank].state(position) != Progress.COMPLETED]
         where = "" if len(left) == len(here) else f" on {name_ranks(left)}"
         scene.open.append(f"{what} was reached by {who} and did not complete{where}: {cause}")
+        since = _since(scene, places)
         yield finding(
             scene,
             "PG502",
             f"{who} reached {what}, and it did not complete{where}",
             places,
-            notes=(f"cause: {start}{cause}", *_since(scene, places)),
+            also=_time_facts(scene, since),
+            notes=(f"cause: {start}{cause}", *since),
         )
 
 
@@ -85,12 +89,14 @@ def met(scene: Scene) -> Iterator[Finding]:
         cause = "a link, device or kernel fault, or the dump caught it in flight"
         said = f"{what} of rank {send[0]} met its receive on {who}, and did not complete"
         scene.open.append(f"{said}: {cause}")
+        since = _since(scene, places)
         yield finding(
             scene,
             "PG502",
             said,
             places,
-            notes=(f"cause: nobody is missing: {cause}", *_since(scene, places)),
+            also=_time_facts(scene, since),
+            notes=(f"cause: nobody is missing: {cause}", *since),
         )
 
 
@@ -114,16 +120,18 @@ def unstarted(scene: Scene, waits: Sequence[Wait]) -> Finding:
     )
     cause = f"something on {whose} that was not recorded, in front of it: a kernel, or a stream"
     scene.open.append(f"{said}: {cause}")
+    since = _since(scene, here)
     return finding(
         scene,
         "PG502",
         said,
         [*held, *here],
         ranks=ranks,
+        also=_time_facts(scene, since),
         notes=(
             f"cause: {cause}",
             *wavefront_note(scene, ranks, skip=[rank for rank, _ in here]),
-            *_since(scene, here),
+            *since,
             f"next: {collect(ranks)}",
         ),
     )
@@ -132,12 +140,20 @@ def unstarted(scene: Scene, waits: Sequence[Wait]) -> Finding:
 def _since(scene: Scene, places: Sequence[tuple[int, int]]) -> list[str]:
     """Return how sure it is that a call stands: a job that runs is in some call, too."""
     ranks = [scene.recording.ranks[rank] for rank, _ in places]
-    if any(record.kind in PARTIAL for record in ranks) or timed_out(scene):
+    if any(record.kind in PARTIAL for record in ranks):
         return []  # their logs say that it came to its time limit
     stood = max(lasted(record, action) for record, (_, action) in zip(ranks, places, strict=True))
-    if not 0 < stood < COPIED_NS:
-        return [f"evidence: weak; the recordings do not say how long it has waited; {LOOK_AGAIN}"]
-    return [f"evidence: medium; by the times of the files it was made {stood / 1e9:,.0f} s before"]
+    if 0 < stood < COPIED_NS:
+        said = f"by the times of the files it was made {stood / 1e9:,.0f} s before"
+        return [f"evidence: medium; {said}"]
+    if time_limits(scene.recording):
+        return [f"evidence: {LIMIT}"]
+    return [f"evidence: weak; the recordings do not say how long it has waited; {LOOK_AGAIN}"]
+
+
+def _time_facts(scene: Scene, notes: Sequence[str]) -> list[tuple[int, Fact]]:
+    """Return what ``_since`` rests on beside the recordings of those who wait."""
+    return time_limits(scene.recording) if f"evidence: {LIMIT}" in notes else []
 
 
 def may_be_more(scene: Scene, here: Sequence[int]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import PARTIAL, TIMED_OUT
+from planguard.audit.findings.ground import time_limits
+from planguard.audit.readers.part import PARTIAL
 from planguard.audit.rounds.moments import waited
 from planguard.recording import Progress
 from planguard.words import name_ranks, plural, shown
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.waits import Wait
+    from planguard.recording import Fact
 
 MAX_GROUPS = 6
 LOOK_AGAIN = "a job that runs looks the same: take the dumps again, a minute later"
 UNTIMED = "weak, since nothing says how long the call has waited"
 """A recording does not say when it was taken, and the time of its file may be that of a copy: a
 call that has only just been made looks like one that has waited for an hour."""
-TIMED = "medium, since it was made {:,.0f} s before by the times of the files or of later calls"
+LIMIT = "medium, since logs say that calls came to their time limits"
+STOOD = "medium, since it was made {:,.0f} s before by the times of the files or of later calls"
 
 
 def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
@@ -56,17 +59,19 @@ def evidence_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:
 def _wait_words(scene: Scene, waits: Sequence[Wait]) -> str:
     """Return how strong it is that somebody waits, by how long that is known to be."""
     ranks = scene.recording.ranks
-    if timed_out(scene) or any(ranks[wait.rank].kind != "flight-recorder" for wait in waits):
-        return "medium"  # a time limit was reached, or other kinds tell more, or less, of time
+    if any(ranks[wait.rank].kind != "flight-recorder" for wait in waits):
+        return "medium"  # other kinds tell more, or less, of time
     if all(ranks[rank].has_ended for rank in {wait.target for wait in waits}):
         return "medium"
     stood = waited(scene.rounds, waits)
-    return UNTIMED if stood is None else TIMED.format(stood / 1e9)
+    if stood is not None:
+        return STOOD.format(stood / 1e9)
+    return LIMIT if time_limits(scene.recording) else UNTIMED
 
 
-def timed_out(scene: Scene) -> bool:
-    """Tell whether a log says that calls of the job came to their time limits."""
-    return any(gap.kind == TIMED_OUT for gap in scene.recording.gaps)
+def time_facts(scene: Scene, waits: Sequence[Wait]) -> list[tuple[int, Fact]]:
+    """Return what says for how long ranks have waited, where their own recordings do not."""
+    return time_limits(scene.recording) if _wait_words(scene, waits) == LIMIT else []
 
 
 def settle_note(scene: Scene, waits: Sequence[Wait]) -> list[str]:

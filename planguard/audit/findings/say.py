@@ -9,8 +9,10 @@ from planguard.audit.findings.evidence import (
     ended_note,
     evidence_note,
     settle_note,
+    time_facts,
     wavefront_note,
 )
+from planguard.audit.findings.ground import waiters
 from planguard.audit.findings.say_rounds import skip
 from planguard.audit.findings.wording import (
     MAX_SHOWN,
@@ -23,7 +25,7 @@ from planguard.audit.findings.wording import (
 )
 from planguard.audit.readers.part import PARTIAL
 from planguard.audit.rounds.disagree import skipped
-from planguard.recording import Progress
+from planguard.recording import CALLS, Progress
 from planguard.verdict import CycleEdge, Location
 from planguard.words import clean, listed, name_ranks, plural, shown
 
@@ -81,6 +83,8 @@ def cycle(scene: Scene, waits: list[Wait], part: list[int]) -> Finding:
         code,
         f"{kinds[code]}: {'; '.join(told[:3])}{more}",
         [(wait.rank, wait.action) for wait in waits],
+        # A stack that lends an action shows one moment: the calls show the rank in no other one.
+        also=[*((rank, CALLS) for rank in ranks), *time_facts(scene, waits)],
         cycle=edges,
         subkind="cycle",
         related=("PG501",),
@@ -169,11 +173,14 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
         "missing participant: not a cycle in what was recorded; look at what the missing rank does"
     )
     notes += evidence_note(scene, waits) + ended_note(scene, waits) + settle_note(scene, waits)
+    # That somebody waits, one of them would show: the one of whom the strongest files tell.
+    facts = [(rank, CALLS) for rank in absent] + waiters(scene.recording, waits)
     return finding(
         scene,
         code,
         said,
         places,
+        facts=[*facts, *time_facts(scene, waits)],
         ranks=absent,
         subkind="missing",
         related=("PG501",),
@@ -283,7 +290,9 @@ def blind(scene: Scene) -> Finding:
         "PG501",
         f"{name_ranks(ranks)} {verb} in point-to-point calls whose peers were not recorded",
         places,
-        **({} if is_sure else {"severity": "warning", "certainty": "heuristic"}),
+        also=[(rank, CALLS) for rank in ranks] if is_sure else (),
+        severity="error" if is_sure else "warning",
+        certainty="all-executions" if is_sure else "heuristic",
         notes=(
             sure if is_sure else weak,
             (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planguard.audit.findings.evidence import wavefront_note
+from planguard.audit.findings.ground import strongest, waiters
 from planguard.audit.findings.wording import (
     MAX_SHOWN,
     at_words,
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.disagree import Departure, Disagreement
+    from planguard.audit.rounds.exchanges import Unequal
     from planguard.audit.rounds.waits import Wait
+    from planguard.recording import Fact
     from planguard.verdict import Finding, Location
 
 FIELD_CODES = {
@@ -64,6 +67,11 @@ def disagreement(
     places = [
         (rank, lines[rank].action(one.position)) for rank in (*one.odd, *one.rest[:MAX_SHOWN])
     ]
+    odd: list[tuple[int, Fact]] = [(rank, lines[rank].action(one.position)) for rank in one.odd]
+    rest: list[tuple[int, Fact]] = [(rank, lines[rank].action(one.position)) for rank in one.rest]
+    # As many of the others as show that they are the most, or one where nobody is blamed.
+    enough = strongest(scene.recording, rest)
+    facts = [*odd, *(enough if one.is_tie or len(enough) > len(odd) else rest)]
     calls = [scene.recording.location(*place) for place in places]
     mine, theirs = calls[0], calls[len(one.odd)]
     where = f"round {one.position} of group {group_words(scene, one.group)}"
@@ -110,6 +118,7 @@ def disagreement(
         code,
         said,
         [(first, lines[first].action(one.position)), *places[1:]],
+        facts=facts,
         ranks=tuple(sorted({*one.odd, *one.rest} if one.is_tie else one.odd)),
         notes=tuple(notes),
         related=related,
@@ -163,6 +172,7 @@ def skip(scene: Scene, waits: list[Wait], one: Departure) -> Finding:
         "PG007",
         f"{departure_words(scene, one)}; so {what} never completes",
         places,
+        also=waiters(scene.recording, waits),
         ranks=(one.rank,),
         related=("PG211", "PG501"),
         notes=(
@@ -214,6 +224,7 @@ def departure(scene: Scene, found: list[Departure]) -> Finding:
         "PG007",
         f"{said}; so {where} never completes",
         places,
+        also=waiters(scene.recording, waits),
         ranks=blamed,
         related=("PG211", "PG212"),
         notes=tuple(notes),
@@ -245,6 +256,32 @@ def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
             places,
             ranks=tuple(who),
         )
+
+
+def unequal_exchange(scene: Scene, one: Unequal) -> Finding:
+    """Return the finding of an all_to_all in which members take another amount than is given."""
+    lines = scene.rounds.lines[one.group]
+    places = [(rank, lines[rank].action(one.position)) for rank in one.ranks]
+    op = scene.recording.location(*places[0]).op
+    where = f"{op}, round {one.position} of group {group_words(scene, one.group)}"
+    if one.is_pair:
+        src, dst = one.ranks
+        who = f"rank {src} gives {one.given:,} elements to rank {dst}, which takes {one.taken:,}"
+    else:
+        who = f"all members together give {one.given:,} elements and take {one.taken:,}"
+    waits = [w for own in scene.graph.waits.values() for w in own if w.group == one.group]
+    return finding(
+        scene,
+        "PG206",
+        f"sizes of parts differ in {where}: {who}",
+        places,
+        notes=(
+            "evidence: what one gives to another is what that one takes; nobody is blamed",
+            *([f"waiting: {waiting_words(scene, waits)}"] if waits else []),
+            *wavefront_note(scene, one.ranks),
+        ),
+        related=("PG501",),
+    )
 
 
 def pair_disagreements(scene: Scene) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.part import CONCLUDED, DOUBT, PARTIAL
 from planguard.plan.vocabulary import MESSAGES, SENDS
-from planguard.recording import Call, Gap, Observed, Progress, Track
+from planguard.recording import STACK, Call, Gap, Observed, Progress, Track
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,4 +60,5 @@ def _stand(record: RankRecord, values: Mapping[str, int], world_size: int) -> Ra
         stack=record.stack,
     )
     actions = [*record.actions, Observed(call, progress=Progress.ISSUED, is_async=False)]
-    return replace(record, actions=Track.of(actions))
+    lent = {**record.lent, len(record.actions): record.told_by(STACK)}
+    return replace(record, actions=Track.of(actions), lent=lent)

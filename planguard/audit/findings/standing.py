@@ -17,7 +17,7 @@ from planguard.audit.findings.wording import (
     stack_note,
     waiting_words,
 )
-from planguard.recording import BARRIER, Absence
+from planguard.recording import BARRIER, CRASH, STACK, WORDS, Absence
 from planguard.verdict import Location
 from planguard.words import clean, name_ranks, plural
 
@@ -61,6 +61,7 @@ def crashes(scene: Scene) -> Iterator[Finding]:
             "PG506",
             f"{name_ranks(ranks)} ended with an error: {clean(error[:160])}",
             [(wait.rank, wait.action) for wait in waits[:MAX_SHOWN]],
+            facts=[(rank, CRASH) for rank in ranks],
             ranks=tuple(ranks),
             primary=_location(scene.recording.ranks[ranks[0]]),
             notes=tuple(notes),
@@ -131,6 +132,7 @@ def complaints(scene: Scene) -> Iterator[Finding]:
             f"gloo ended {name_ranks(r.rank for r in sizes)}: {came:,} bytes came where "
             f"{fits:,} fit",
             [],
+            facts=[(r.rank, WORDS) for r in sizes],
             ranks=(),
             severity="warning",
             certainty="heuristic",
@@ -183,6 +185,7 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
         code,
         text,
         [],
+        facts=[(rank, WORDS) for rank in callers],
         ranks=ranks,
         primary=None if one.has_stopped else _location(scene.recording.ranks[callers[0]]),
         subkind="missing" if ranks and not one.has_stopped else None,
@@ -206,7 +209,7 @@ def _strength(scene: Scene, one: Absence) -> str:
         return "medium; ranks are places in the group, taken for those of the job"
     if one.ranks and not one.are_places:
         whose = one.by if one.by.startswith("the ") else f"a report of {one.by}"
-        return f"medium; rests on {whose}, which shows one moment"
+        return f"medium; {whose} shows one moment"
     if one.ranks:
         return f"weak; {one.by} gives places in its group, and not ranks: nobody is blamed"
     return f"weak; {one.by} does not say who: nobody is blamed"
@@ -335,7 +338,7 @@ def _hint(
     message: str,
     ranks: list[int],
     elsewhere: Sequence[int] = (),
-    **more: object,
+    subkind: str | None = None,
 ) -> Finding:
     """Return a hint on some ranks, with their stacks and those of ranks that stand elsewhere."""
     shown = (*ranks[:MAX_STACKS], *elsewhere[:MAX_STACKS])
@@ -346,6 +349,7 @@ def _hint(
         code,
         message,
         [],
+        facts=[(r, STACK) for r, one in scene.recording.ranks.items() if one.stack or one.inside],
         ranks=tuple(sorted(ranks)),
         primary=primary,
         severity="warning",
@@ -356,5 +360,5 @@ def _hint(
             f"evidence: weak; {_thin(scene)}",
             NEXT,
         ),
-        **more,
+        subkind=subkind,
     )

@@ -1,7 +1,7 @@
 """The class of every statement of an audit, strong, medium or weak, and what it rests on.
 
-It is the lowest of three: what a rule knows of a statement, what kinds of files tell of its ranks,
-and what had to be assumed to read them. What is weak is never certain.
+It is the lowest of three: what a rule knows of a statement, what kinds of files told the facts that
+it needs (``ground``), and what had to be assumed to read them. What is weak is never certain.
 """
 
 from __future__ import annotations
@@ -11,30 +11,22 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.audit.findings.wording import MAX_SHOWN
+from planguard.audit.findings.ground import Grounded, grounds
 from planguard.audit.readers.part import DOUBT, LOST_END, MOMENT
+from planguard.recording import CALLS
 from planguard.words import clean, name_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from planguard.recording import Gap, RankRecord, Recording
+    from planguard.recording import Gap, Recording
     from planguard.verdict import Finding
 
 STUCK = ("PG0", "PG501", "PG208", "PG209", "PG210", "PG211")
 """Codes of ranks that wait for what did not come."""
 CLASSES = ("weak", "medium", "strong")
-TOLD_BY = {
-    "stderr": ("logs", 1), "ras": ("reports of RAS", 1), "stacks": ("stacks", 0),
-    "nccl-log": ("logs of NCCL", 1), "clog": ("logs of ClogHook", 2),
-}  # fmt: skip
-"""What files of a kind are called, and the strongest class that they give; others are dumps.
-
-The watchdog and RAS tell what they counted themselves; a stack shows one moment and no round. A log
-of calls that does not say how far they came gives no more than that (``_source``)."""
-DUMPS = ("dumps", 2)
 _SAID = re.compile(r"evidence: (weak|medium|strong)\b")
-_GRADED = re.compile(r"PG0|PG2|PG3|PG50[1269]$")
+_GRADED = re.compile(r"PG0|PG2|PG3|PG405|PG50[1269]$")
 
 
 def lowered(finding: Finding) -> Finding:
@@ -47,7 +39,8 @@ def lowered(finding: Finding) -> Finding:
 def graded(findings: Iterable[Finding], recording: Recording) -> list[Finding]:
     """Return findings with their class in the notes, none of them more certain than it allows."""
     doubts = [gap for gap in recording.gaps if gap.kind in (DOUBT, LOST_END, MOMENT)]
-    return [_graded(one, recording, doubts) for one in findings]
+    found = (_graded(one, recording, doubts) for one in findings)
+    return [one.plain() if isinstance(one, Grounded) else one for one in found]
 
 
 def of_start(one: Finding, start: str) -> Finding:
@@ -76,9 +69,6 @@ def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
         level = 0
     place = next((n for n, note in enumerate(one.notes) if _SAID.match(note)), None)
     rests = " and ".join(f"{what} of {name_ranks(ranks)}" for (what, _), ranks in told.items())
-    named = sum(map(len, told.values()))
-    if rests and len(one.related_actions) >= MAX_SHOWN - 1 and len(recording.ranks) > named:
-        rests += " and of others"  # no more places are kept
     rests = f"rests on {rests}" if rests else ""
     since = f"since {clean(doubts[0].message)}" if doubts else ""
     if place is None:
@@ -90,25 +80,20 @@ def _graded(one: Finding, recording: Recording, doubts: list[Gap]) -> Finding:
     own = _SAID.findall(note)[0]
     level = min(level, CLASSES.index(own))
     text = _SAID.sub(f"evidence: {CLASSES[level]}", note, count=1)
-    more = [part for part in (since, "" if "rests on" in note else rests) if part]
+    more = [part for part in (since, rests) if part]
     notes = (*one.notes[:place], "; ".join([text, *more]), *one.notes[place + 1 :])
     one = replace(one, notes=notes)
     return lowered(one) if level == 0 else one
 
 
 def _told(one: Finding, recording: Recording) -> dict[tuple[str, int], list[int]]:
-    """Return which ranks of a statement are told of by which kind of files, weakest first."""
-    ranks = {*one.ranks, *(place.rank for place in one.related_actions)}
-    if one.primary is not None:
-        ranks.add(one.primary.rank)
+    """Return which facts of which ranks files of each kind tell, weakest first."""
+    if isinstance(one, Grounded):
+        rests = one.grounds
+    else:  # what other rules say of a recording is about what its ranks called
+        named = {*one.ranks, *(place.rank for place in one.related_actions)}
+        rests = grounds(recording, [(rank, CALLS) for rank in named])
     found: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for rank in sorted(ranks & set(recording.ranks)):
-        found[_source(recording.ranks[rank])].append(rank)
-    return dict(sorted(found.items(), key=lambda item: item[0][1]))
-
-
-def _source(record: RankRecord) -> tuple[str, int]:
-    """Return what a record was read from, as a message names it, and its strongest class."""
-    name, level = TOLD_BY.get(record.kind, DUMPS)
-    is_silent = record.kind == "clog" and not any(record.track.progress)
-    return name, min(level, 1) if is_silent else level
+    for level, what, rank in sorted(rests):
+        found[what, level].append(rank)
+    return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planguard.audit.findings import came, say, say_rounds, standing
+from planguard.audit.findings import came, groups, say, say_rounds, standing
 from planguard.audit.readers.part import MOMENT
 from planguard.audit.rounds.channels import Channels
 from planguard.audit.rounds.disagree import causes, departures, disagreements
+from planguard.audit.rounds.exchanges import unequal
 from planguard.audit.rounds.moments import doubtful, told
 from planguard.audit.rounds.rounds import Rounds
 from planguard.audit.rounds.waits import Graph, wait_graph
@@ -99,7 +100,10 @@ class Scene:
         yield from standing.crashes(self)
         left = departures(self.rounds)
         explained: set[str] = set()
-        for one, also in causes(self.rounds, disagreements(self.rounds)):
+        for group, found in groups.disputed(self):
+            explained.add(group)
+            yield found
+        for one, also in causes(self.rounds, self._disagreements(explained)):
             explained |= {one.group, *(d.group for d in also)}
             yield say_rounds.disagreement(self, one, self._departure_of(one, left), also)
         for group in dict.fromkeys(one.group for one in left):
@@ -107,8 +111,16 @@ class Scene:
                 explained.add(group)
                 yield say_rounds.departure(self, [one for one in left if one.group == group])
         yield from say_rounds.impossible(self, explained)
+        for uneven in unequal(self.rounds):
+            if uneven.group not in explained:
+                explained.add(uneven.group)
+                yield say_rounds.unequal_exchange(self, uneven)
         yield from say_rounds.pair_disagreements(self)
         yield from self._stuck(explained, crashed)
+
+    def _disagreements(self, explained: set[str]) -> list[Disagreement]:
+        """Return rounds that disagree, but not of groups whose members disagree themselves."""
+        return [one for one in disagreements(self.rounds) if one.group not in explained]
 
     def _departure_of(self, one: Disagreement, left: list[Departure]) -> Departure | None:
         near = [d for d in left if d.group == one.group and d.position <= one.position]

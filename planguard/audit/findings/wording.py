@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from planguard.audit.findings.ground import Grounded, grounds
 from planguard.execution.findings.cause import make_finding
+from planguard.recording import CALLS
 from planguard.result.fingerprint import fingerprint
 from planguard.words import clean, name_ranks, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planguard.audit.findings.triage import Scene
     from planguard.audit.rounds.waits import Wait
-    from planguard.verdict import Finding, Location
+    from planguard.recording import Fact
+    from planguard.verdict import Location
 
 MAX_SHOWN = 6
 
@@ -24,9 +27,21 @@ def finding(
     code: str,
     message: str,
     places: Sequence[tuple[int, int]],
+    facts: Iterable[tuple[int, Fact]] | None = None,
+    also: Iterable[tuple[int, Fact]] = (),
     **fields: object,
-) -> Finding:
-    """Return a finding about observed actions; the first place is the primary one."""
+) -> Grounded:
+    """Return a finding about observed actions; the first place is the primary one.
+
+    Args:
+        scene: The recording.
+        code: Its code.
+        message: What it says.
+        places: Rank and action of what is shown.
+        facts: What it would not be said without; its places, and the calls of its ranks, if None.
+        also: What it needs beside those.
+        fields: Further fields of the finding.
+    """
     shown_places = [scene.recording.location(rank, action) for rank, action in places[:MAX_SHOWN]]
     ops = [place.op for place in shown_places]
     defaults: dict[str, object] = {
@@ -37,7 +52,12 @@ def finding(
         "related_actions": tuple(shown_places[1:]),
         "fingerprint": fingerprint(code, [place.rank for place in shown_places], ops),
     }
-    return make_finding(code, message, **{**defaults, **fields})
+    made = make_finding(code, message, **{**defaults, **fields})
+    if facts is None:
+        # Where an action of a rank is shown, what it called is known by that.
+        placed = {rank for rank, _ in places}
+        facts = [*places, *((rank, CALLS) for rank in made.ranks if rank not in placed)]
+    return Grounded(**vars(made), grounds=grounds(scene.recording, [*facts, *also]))
 
 
 def group_words(scene: Scene, group: str) -> str:

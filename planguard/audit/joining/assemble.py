@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from planguard.audit.joining.backends import tell_backends
 from planguard.audit.joining.choice import choose
 from planguard.audit.joining.clocks import apart
 from planguard.audit.joining.gaps import (
@@ -22,6 +23,7 @@ from planguard.audit.joining.inits import join_inits
 from planguard.audit.joining.models import join_models
 from planguard.audit.joining.names import one_job
 from planguard.audit.joining.ranks import last_start, resolve
+from planguard.audit.joining.records import records
 from planguard.audit.joining.reports import join_reports
 from planguard.audit.joining.runs import last_run, of_last_run
 from planguard.audit.readers.part import (
@@ -34,7 +36,7 @@ from planguard.audit.readers.part import (
 )
 from planguard.errors import PlanError, UsageError
 from planguard.plan.vocabulary import EVERYONE
-from planguard.recording import Progress, RankRecord, RecordedGroup, Recording
+from planguard.recording import Progress, RecordedGroup, Recording
 from planguard.recording.planned import plan_groups
 from planguard.words import plural
 
@@ -102,6 +104,7 @@ def assemble(
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts, of_logs = of_last_run(parts)
     parts = join_inits(join_models(parts))
+    tell_backends(parts)
     clocks = apart(parts)
     parts, of_runs, told = last_run(parts)
     unread = [part for part in parts if part.kind == UNREAD]
@@ -109,23 +112,17 @@ def assemble(
     remarks += [*told, *said]
     for rank, part in chosen.items():
         if UNSAID in part.groups:
-            _rename(part, UNSAID, f"{UNSAID}{rank}")
+            part.rename_group(UNSAID, f"{UNSAID}{rank}")
     ranks, notes = _world(parts, chosen, world_size, plan)
     notes += notes_of_attempts
     groups = _groups(parts, chosen, ranks, plan)
-    stood = [part for part in parts if part.stack or part.crash or part.inside]
-    stacks = {p.rank: p for kind in ("stderr", "stacks") for p in stood if p.kind == kind}
-    # What a log says of others counts beside a better recording of its own rank.
-    logs = {p.rank: p for p in parts if p.kind != UNREAD and (p.absences or p.oversized)}
-    records = {
-        rank: _record(part, stacks.get(rank), logs.get(rank, part))
-        for rank, part in sorted(chosen.items())
-    }
     kinds = tuple(dict.fromkeys(part.kind for part in chosen.values()))
-    backends = {part.backend for part in chosen.values() if part.backend}
+    backends = {part.backend for part in chosen.values()}
+    backends |= {one.backend for part in chosen.values() for one in part.groups.values()}
+    backends -= {None}
     recording = Recording(
         ranks,
-        records,
+        records(parts, chosen),
         groups,
         backend=backends.pop() if len(backends) == 1 else None,
         kinds=kinds,
@@ -219,6 +216,7 @@ def _groups(
             one = about.setdefault(name, PartGroup())
             one.description = one.description or group.description
             one.size = one.size or group.size
+            one.backend = one.backend or group.backend
             one.places |= group.places
             if group.ranks:
                 if name not in last or last[name][0] is not group.ranks:
@@ -239,9 +237,35 @@ def _groups(
         listed = tuple(sorted(users | set(ranks or ())))
         size = known.size or (len(ranks) if ranks else None)
         groups[name] = RecordedGroup(
-            name, ranks, listed, known.description, size, is_inferred, _counter(name)
+            name,
+            ranks,
+            listed,
+            known.description,
+            size,
+            is_inferred,
+            _counter(name),
+            known.backend,
+            _readings(recorded.get(name, {}), chosen) if name != "world" else (),
         )
     return groups
+
+
+def _readings(
+    recorded: dict[tuple[int, ...], list[Part]], chosen: dict[int, Part]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """Return what the dumps that count name as the members of one group, and whose they are.
+
+    The default group has no such: dumps that name others there are of several jobs (``runs``).
+    """
+    if len(recorded) < 2:
+        return ()
+    found = {
+        members: tuple(
+            sorted(p.rank for p in parts if p.rank is not None and chosen.get(p.rank) is p)
+        )
+        for members, parts in recorded.items()
+    }
+    return tuple((members, who) for members, who in found.items() if who)
 
 
 def _tell_apart(
@@ -258,25 +282,16 @@ def _tell_apart(
         by_members = dict(recorded[name])
         sets = [set(ranks) for ranks in by_members]
         if any(a & b for n, a in enumerate(sets) for b in sets[n + 1 :]):
-            continue  # ranks disagree about one group; the first reading stands
+            continue  # ranks disagree about one group; the first reading stands (``_readings``)
         del recorded[name]
         for ranks, parts in by_members.items():
             own = f"{name}@{min(ranks)}"
             recorded[own][ranks] = parts
-            about[own] = PartGroup(ranks, about[name].description, len(ranks))
+            known = about[name]
+            about[own] = PartGroup(ranks, known.description, len(ranks), known.backend)
             for part in parts:
-                _rename(part, name, own)
+                part.rename_group(name, own)
         del about[name]
-
-
-def _rename(part: Part, name: str, own: str) -> None:
-    part.groups[own] = part.groups.pop(name)
-    calls = part.track.calls
-    for place, call in enumerate(calls):
-        if call.group == name:
-            calls[place] = type(call)(
-                **{field: getattr(call, field) for field in call.__struct_fields__} | {"group": own}
-            )
 
 
 def _seen(chosen: dict[int, Part]) -> dict[str, set[int]]:
@@ -374,25 +389,3 @@ def _planned(name: str, users: set[int], plan: Plan) -> tuple[int, ...] | None:
 def _counter(name: str) -> int | None:
     """Return the creation counter that torch uses as a name; the default group is 0."""
     return int(name) if re.fullmatch(r"[1-9]\d{0,5}", name) else None
-
-
-# --- records ----------------------------------------------------------------------------
-
-
-def _record(part: Part, stack: Part | None, log: Part) -> RankRecord:
-    return RankRecord(
-        part.rank or 0,
-        part.track,
-        dropped=part.dropped,
-        has_ended=part.has_ended,
-        stack=stack.stack if stack is not None else (),
-        inside=stack.inside if stack is not None else None,
-        file=part.file,
-        version=part.version,
-        crash=part.crash or (stack.crash if stack is not None else ""),
-        kind=part.kind,
-        absences=log.absences,
-        oversized=log.oversized,
-        has_moved=stack is not None and stack.has_moved,
-        written_ns=part.written_ns,
-    )

@@ -3,7 +3,7 @@
 Dumps taken at two moments, of two attempts, or copied twice lie in one folder as often as not.
 Their calls show which it is: a recorder writes the same time of one call into each dump, and calls
 of one number and two times are of two runs. Where they show neither, the later one is used, it is
-said which, and nothing is certain.
+said which, and nothing is certain. Dumps of several backends are no such: they are joined.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import defaultdict
 from operator import eq
 from typing import TYPE_CHECKING
 
+from planguard.audit.joining.backends import by_backend, joined
 from planguard.audit.readers.part import DOUBT, MOMENT, PRIORITY, SILENT, UNREAD, Part
 from planguard.errors import UsageError
 from planguard.recording import Gap, Progress
@@ -49,10 +50,14 @@ def choose(parts: Sequence[Part]) -> tuple[dict[int, Part], list[Gap], list[str]
     for rank, own in of_rank.items():
         best = min(PRIORITY.index(part.kind) for part in own)
         same = [part for part in own if PRIORITY.index(part.kind) == best]
-        last = chosen[rank] = max(same, key=_moment)
-        others = [part for part in same if part is not last]
-        if others:
-            said[_relation(last, others)].append((last, others[0]))
+        lasts = []
+        for alike in by_backend(same):
+            last = max(alike, key=_moment)
+            lasts.append(last)
+            others = [part for part in alike if part is not last]
+            if others:
+                said[_relation(last, others)].append((last, others[0]))
+        chosen[rank] = joined(lasts)
     told = {form: form.format(*_names(pairs)) for form, pairs in said.items()}
     unclear = tuple(last.rank or 0 for last, _ in said.get(UNCLEAR, ()))
     doubts = [Gap(DOUBT, told.pop(UNCLEAR), "PG904", unclear)] if unclear else []

@@ -251,10 +251,7 @@ def _merge(first: Part, other: Part) -> None:
     doubt = "" if is_repeated else first.doubt or other.doubt
     if first.says_as(other) and not (first.doubt and other.doubt):
         doubt = ""  # what somebody collected a second time is no less sure for it
-    for name, group in other.groups.items():
-        own = first.groups.setdefault(name, group)
-        own.ranks, own.size = own.ranks or group.ranks, own.size or group.size
-        own.places |= group.places
+    first.add_groups(other)
     if len(other.track):
         rows: dict[tuple[str | None, int], Observed] = {}
         for one in (*first.track, *other.track):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from planguard.recording import Track
 
 if TYPE_CHECKING:
@@ -179,6 +181,22 @@ class Part:
         return (self.kind, self.crash, self.stack, self.inside, self.absences) == (
             other.kind, other.crash, other.stack, other.inside, other.absences
         ) and self.track == other.track  # fmt: skip
+
+    def add_groups(self, other: Part) -> None:
+        """Add what another part of the same rank says of groups."""
+        for name, group in other.groups.items():
+            own = self.groups.setdefault(name, group)
+            own.ranks, own.size = own.ranks or group.ranks, own.size or group.size
+            own.backend = own.backend or group.backend
+            own.places |= group.places
+
+    def rename_group(self, name: str, own: str) -> None:
+        """Give a group another name than its file does."""
+        self.groups[own] = self.groups.pop(name)
+        calls = self.track.calls
+        for place, call in enumerate(calls):
+            if call.group == name:
+                calls[place] = replace(call, group=own)
 
     def stands_as(self, other: Part) -> bool:
         """Tell whether the stack of another part shows the same place of the program."""

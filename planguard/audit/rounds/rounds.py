@@ -96,7 +96,7 @@ class Rounds:
         self._compatible: dict[tuple[int, int], bool] = {}
         self._shapes: dict[object, dict[int, tuple[list[int], list[int]]]] = {}
         self._columns: dict[object, tuple[list[int], list[int]]] = {}
-        self._vague = recording.backend == "gloo" and _lacks_stacks(recording)
+        self._lacks_stacks = _lacks_stacks(recording)
         self.unsaid = unsaid(recording)
         self.failed: list[tuple[int, str]] = []
         self.anew: dict[tuple[str, int], int] = {}
@@ -195,8 +195,9 @@ class Rounds:
 
     def _sign(self, call: Call) -> int:
         family = call.family
-        if self._vague and family == "reduce_scatter":
-            family = "all_reduce"
+        if family == "reduce_scatter" and self._lacks_stacks:
+            is_gloo = self.recording.backend_of(call.group or "world") == "gloo"
+            family = "all_reduce" if is_gloo else family
         vector = family == "all_to_all"
         sign: Sign = (
             None if call.op == UNNAMED else family,
@@ -218,6 +219,10 @@ class Rounds:
     def is_told(self, sign: int) -> bool:
         """Tell whether a signature says at least which operation was called."""
         return sign != HOLE and self.signs[sign][0] is not None
+
+    def is_one_call(self, sign: int) -> bool:
+        """Tell whether a signature is of one call, and not of a launch of several."""
+        return sign != HOLE and self._numbers.get(self.signs[sign]) == sign
 
     def agree(self, one: int, other: int) -> bool:
         """Tell whether two signatures can be of one round; what is not recorded agrees."""
@@ -244,13 +249,13 @@ class Rounds:
         """
         for group, lines in self.lines.items():
             members = self.recording.members(group)
-            if not any(self._retires_failures(rank) for rank in lines):
+            if not any(self._retires_failures(rank, group) for rank in lines):
                 continue
             if not all(self._is_whole(rank) for rank in members):
                 continue
             least = min((lines[rank].end if rank in lines else 0 for rank in members), default=0)
             for rank, line in lines.items():
-                is_next = self._retires_failures(rank) and line.end == least + 1
+                is_next = self._retires_failures(rank, group) and line.end == least + 1
                 if not is_next or not line.has(line.end) or line.state(line.end) != _COMPLETED:
                     continue
                 is_last = line.action(line.end) == len(self.recording.ranks[rank].track) - 1
@@ -258,14 +263,14 @@ class Rounds:
                     line.progress[-1] = Progress.FAILED
                     self.failed.append((rank, group))
 
-    def _retires_failures(self, rank: int) -> bool:
+    def _retires_failures(self, rank: int, group: str) -> bool:
         """Tell whether a recorder writes the same of a call that failed as of one that completed.
 
         Gloo retires both (torch 2.13, seen on calls that came to their time limit), and ClogHook
         writes ``E`` for both (``TorchWork.hpp`` of torchcomms 0.3.0). NCCL asks its events.
         """
         kind = self.recording.ranks[rank].kind
-        is_gloo = self.recording.backend in (None, "gloo")
+        is_gloo = self.recording.backend_of(group) in (None, "gloo")
         return kind == "clog" or (kind == "flight-recorder" and is_gloo)
 
     def _is_whole(self, rank: int) -> bool:
