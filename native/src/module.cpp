@@ -247,6 +247,9 @@ void bind_meetings(nb::module_& module) {
 
 NB_MODULE(_native, module) {
   module.doc() = "C++ kernels of PlanGuard: columns in, columns out.";
+  // What a traceback still holds when Python ends is no leak of ours, and the words would stand at
+  // the end of a user's program.
+  nb::set_leak_warnings(false);
   bind_columns(module);
   bind_lanes(module);
   bind_weak(module);

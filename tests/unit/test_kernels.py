@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from array import array
 from itertools import pairwise
 from typing import Any
@@ -373,3 +375,21 @@ def test_a_round_without_splits_is_no_split_round(kernel):
     parts = whole | {"in_splits": [1, 1], "out_splits": [1, 1]}
     assert len(lower(kernel, plan([whole], [whole]), "gloo").split_rounds) == 0
     assert len(lower(kernel, plan([parts], [parts]), "gloo").split_rounds) == 1
+
+
+def test_what_still_holds_a_kernel_at_the_end_says_nothing_in_a_users_program() -> None:
+    """A reference that outlives Python, as a kept traceback has one, prints nothing at the exit."""
+    pytest.importorskip("planguard._native", reason="the native kernels were not built")
+    code = (
+        "import ctypes, planguard._native as native, planguard\n"
+        "expand = native.expand\n"
+        "def kept(*args):\n"
+        "    found = expand(*args)\n"
+        "    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))\n"
+        "    return found\n"
+        "native.expand = kept\n"
+        "ranks = {'0': {'actions': [{'op': 'barrier'}]}}\n"
+        "planguard.check({'schema': 'planguard.plan/1', 'world_size': 1, 'ranks': ranks})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
