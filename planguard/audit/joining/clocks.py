@@ -40,6 +40,8 @@ def apart(parts: Sequence[Part]) -> dict[int, int]:
     dumps = [p for p in parts if p.kind == "flight-recorder" and p.rank is not None]
     if len({part.rank for part in dumps}) < len(dumps):
         return {}  # several dumps of one rank may be of several runs
+    if _span(dumps) < HALF_HOUR_NS - NEAR_NS:
+        return {}  # no two times of all are a zone apart
     times = {part.rank or 0: _rounds(part) for part in dumps}
     offsets = {min(times): 0} if times else {}
     for rank in sorted(times):
@@ -58,6 +60,16 @@ def apart(parts: Sequence[Part]) -> dict[int, int]:
             part.track.created = array("q", [ABSENT]) * len(part.track)
             part.written_ns = None
     return found
+
+
+def _span(dumps: Sequence[Part]) -> int:
+    """Return how far the last times of all ranks lie apart."""
+    ends: list[int] = []
+    for part in dumps:
+        last = part.track.created[-SAMPLES:]
+        known = last if min(last, default=0) > 0 else [time for time in last if time > 0]
+        ends += (min(known), max(known)) if known else ()
+    return max(ends, default=0) - min(ends, default=0)
 
 
 def _rounds(part: Part) -> Rounds:
