@@ -43,10 +43,11 @@ from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_database import DATABASE, Database
 from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_events import Events
-from planguard.capture.values.own_files import Holding, claims, opened
+from planguard.capture.values.own_files import Holding, asking, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
 from planguard.capture.values.own_installed import Installed
+from planguard.capture.values.own_places import HELD, is_local, is_named, other_file
 from planguard.capture.values.own_turns import TURN, Turns
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
@@ -96,7 +97,7 @@ _OWN_VARIABLES = re.compile(
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
 _NAMED = 6
-"""Variables that are named."""
+"""Variables and files that are named, of each."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ class Answers:
         sites: What was asked where, in the order of the first time.
         sees_sets: This interpreter lets sets be walked in another order.
         variables: Environment variables that the program read, with the line of the first time.
+        read: Files that it read and did not write, in the same way.
     """
 
     rank: int
@@ -155,6 +157,7 @@ class Answers:
     sites: dict[Site, None] = field(default_factory=dict)
     sees_sets: bool = True
     variables: dict[str, str] = field(default_factory=dict)
+    read: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
     _ran: Ran | None = None
@@ -196,7 +199,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED)
+        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED, HELD)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -288,8 +291,25 @@ class Answers:
         return state
 
     def _open(self, original: Any) -> Any:
-        given = self.dice.file_of_bytes, self.host.file, self._content
+        given = self.dice.file_of_bytes, self.host.file, self._content, self._reads, self._local
         return opened(original, lambda at: self.is_other(OPENED, at), *given)
+
+    def _reads(self, path: str, frame: FrameType) -> str | None:
+        """Note a file that is read; return the line where only this node has it."""
+        opener = asking(frame)
+        place = _asked_by_program(frame) if opener is None else _place(opener)
+        if place is None or not is_named(path):
+            return None
+        if is_local(path, place.rpartition(":")[0]):
+            return place
+        self.read.setdefault(path, place)
+        return None
+
+    def _local(self, found: Any, place: str) -> Any:
+        if not self.is_odd(HELD, place):
+            return found
+        is_more = bool(self.rank.bit_count() % 2)
+        return other_file(found, is_more=is_more, named=self.host.named, held=self._content())
 
     def _content(self) -> bytes:
         return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
@@ -382,11 +402,16 @@ _HASH, _ID = hash, id
 
 
 def assumed(answers: Answers) -> str:
-    """Say which environment variables are taken to be the same on all ranks; empty for none."""
-    named = [f"{name} ({place})" for name, place in answers.variables.items()]
+    """Say which variables and files are taken to be the same on all ranks; empty for none."""
+    kinds = ("environment variables", answers.variables), ("what files hold", answers.read)
+    said = "; ".join(f"{kind} {_some(known)}" for kind, known in kinds if known)
+    return f"taken to be the same on all ranks: {said}" if said else ""
+
+
+def _some(known: dict[str, str]) -> str:
+    named = [f"{name} ({place})" for name, place in known.items()]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    said = f"taken to be the same on all ranks: environment variables {', '.join(named[:_NAMED])}"
-    return said + more if named else ""
+    return ", ".join(named[:_NAMED]) + more
 
 
 def before_of(*roots: Any) -> Before:
