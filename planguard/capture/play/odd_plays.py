@@ -301,7 +301,11 @@ class OddPlays:
             and _ends_job(odd, [again.logs[one].trace for one in failed])
         ):
             return Ended("raised")
-        if failed and failed <= odd.ranks and any(kind in (OPENED, HELD) for kind, _ in odd.sites or ()):
+        if (
+            failed
+            and failed <= odd.ranks
+            and any(kind in (OPENED, HELD) for kind, _ in odd.sites or ())
+        ):
             return Ended(_UNREAD)
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):

@@ -29,6 +29,7 @@ import threading
 import zipfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
@@ -294,6 +295,12 @@ class Answers:
         given = self.dice.file_of_bytes, self.host.file, self._content, self._reads, self._local
         return opened(original, lambda at: self.is_other(OPENED, at), *given)
 
+    def _source(self, original: Any) -> Any:
+        def open_source(source: Any, *args: Any, **options: Any) -> Any:
+            return self._open(partial(original, source))(*args, **options)
+
+        return open_source
+
     def _reads(self, path: str, frame: FrameType) -> str | None:
         """Note a file that is read; return the line where only this node has it."""
         opener = asking(frame)
@@ -372,6 +379,9 @@ class Answers:
         yield from claims(self.is_other)
         for owner in (builtins, io):
             yield owner, "open", self._open
+        # numpy keeps the ``open`` that it was loaded with.
+        source = getattr(sys.modules.get("numpy.lib._datasource"), "DataSource", None)
+        yield source, "open", self._source
         yield from self.host.telling()
         yield from self.dice.questions()
         yield from self.database.questions()

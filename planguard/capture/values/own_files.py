@@ -40,7 +40,7 @@ _OPENING = tuple(
         (os.sep, "pathlib.py"), (os.sep, "pathlib", "__init__.py"), (os.sep, "gzip.py"),
         (os.sep, "pathlib", "_local.py"), (os.sep, "pathlib", "_abc.py"),
         (os.sep, "pathlib", "types.py"), (os.sep, "torch", "serialization.py"),
-        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
+        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_datasource.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
     )
 )  # fmt: skip
 """Libraries' files that open what the program names: ``Path.read_text``, ``torch.load``."""
