@@ -1,5 +1,6 @@
-"""What a file of one node holds decides nothing unseen; a shared one is named, an own one is not."""
+"""What a file of one node holds decides nothing unseen; a shared one is named, an own one not."""
 
+# ruff: noqa: D103 - steps as people write them
 from __future__ import annotations
 
 import json
@@ -69,7 +70,7 @@ def test_a_count_from_a_file_of_the_node_is_the_nodes_own(node, way):
 @pytest.mark.parametrize("way", READ)
 def test_a_file_of_the_node_that_decides_nothing_is_no_doubt(node, way):
     """What is read there may differ where the communication does not follow from it."""
-    verdict = decide(lambda: rounds(2 if READ[way](node) else 2))
+    verdict = decide(lambda: rounds(2 + 0 * READ[way](node)))
     assert verdict.outcome is Outcome.SAFE
 
 

@@ -57,6 +57,7 @@ def test_what_this_process_wrote_is_its_own_answer_no_more(places, monkeypatch):
 
 
 def other(text, *, is_more=True, named=None):
+    """Return what another node's file of text holds."""
     return other_file(io.StringIO(text), is_more=is_more, named=named, held=b"").read()
 
 

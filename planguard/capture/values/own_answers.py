@@ -4,7 +4,8 @@ Played ranks share a machine and an interpreter, so they would agree on all of i
 question that the program's own files ask is noted with its line, and a rank can be given another
 answer there (``odd_plays`` says which, and what follows): clocks run ahead (``own_clock``), sets
 and folders are walked from the other end, a file is there or not (``own_files``), of another size
-and time, the host has another name. Values do not change otherwise, so nothing has to be tracked
+and time, one that only its node has holds something else (``own_places``), the host has another
+name. Values do not change otherwise, so nothing has to be tracked
 through the program: what it does with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.

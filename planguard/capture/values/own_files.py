@@ -40,7 +40,8 @@ _OPENING = tuple(
         (os.sep, "pathlib.py"), (os.sep, "pathlib", "__init__.py"), (os.sep, "gzip.py"),
         (os.sep, "pathlib", "_local.py"), (os.sep, "pathlib", "_abc.py"),
         (os.sep, "pathlib", "types.py"), (os.sep, "torch", "serialization.py"),
-        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_datasource.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
+        (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
+        (os.sep, "lib", "_datasource.py"),
     )
 )  # fmt: skip
 """Libraries' files that open what the program names: ``Path.read_text``, ``torch.load``."""
@@ -181,8 +182,8 @@ def opened(
         place = opener(sys._getframe(1))  # noqa: SLF001 - same
         if place is None or not is_other(place):
             found = original(file, mode, *args, **options)
-            line = None if is_new else reads(path, sys._getframe(1))  # noqa: SLF001 - same
-            return found if line is None or "+" in mode else local(found, line)
+            here = None if is_new else reads(path, sys._getframe(1))  # noqa: SLF001 - same
+            return found if here is None or "+" in mode else local(found, here)
         if os.path.exists(file) == is_new:  # noqa: PTH110 - bytes, too
             held = content()
             if is_new or not held:

@@ -1,7 +1,7 @@
 """Which files only one node has, and what they could hold on another one.
 
-``/tmp``, ``$TMPDIR``, ``/dev/shm`` and scratch disks are a node's own, as is what is named after the
-host. What a program reads there, and did not write there itself, is an answer of that node, as
+``/tmp``, ``$TMPDIR``, ``/dev/shm`` and scratch disks are a node's own, as is what is named after
+the host. What a program reads there, and did not write there itself, is an answer of that node, as
 ``/proc`` is (``own_host``). What it wrote is not: a file that was changed since this process began
 is its own. A folder that a program lies in is where it was put for every rank, together with
 what lies beside it, unless a place of the node's own begins below.
@@ -85,7 +85,7 @@ def is_local(path: str, asking: str) -> bool:
 
 
 def _places(path: str) -> Iterator[str]:
-    """Return the places of the node's own that a file lies in, each with the separator behind it."""
+    """Return the places of the node's own that a file lies in, each with a separator behind."""
     full = os.path.abspath(path)  # noqa: PTH100 - links stay
     if found := _PLACES.match(full):
         yield found[0] + os.sep
