@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def write(folder):
 
 READ = {
     "text": lambda folder: int((folder / "steps.txt").read_text()),
+    "os": lambda folder: int(os.read(os.open(folder / "steps.txt", os.O_RDONLY), 9)),
     "json": lambda folder: json.loads((folder / "steps.json").read_text())["steps"],
     "torch": lambda folder: torch.load(folder / "steps.pt")["steps"],
     "numpy": lambda folder: len(np.loadtxt(folder / "rows.txt")),

@@ -319,6 +319,19 @@ class Answers:
         is_more = bool(self.rank.bit_count() % 2)
         return other_file(found, is_more=is_more, named=self.host.named, held=self._content())
 
+    def _descriptor(self, found: int, args: tuple[Any, ...], frame: FrameType) -> int:
+        """Return what ``os.open`` gives this rank of a file that it reads."""
+        if args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            return found
+        place = self._reads(os.fsdecode(args[0]), frame)
+        if place is None or not self.is_odd(HELD, place):
+            return found
+        with self._local(io.FileIO(found), place) as other:
+            made = os.memfd_create("other")
+            os.write(made, other.read())
+        os.lseek(made, 0, os.SEEK_SET)
+        return made
+
     def _content(self) -> bytes:
         return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
 
@@ -377,7 +390,7 @@ class Answers:
         """Return every function that asks: owner, name, and what makes the one in its place."""
         yield from self.looking()
         yield from self.folders.changing()
-        yield from claims(self.is_other)
+        yield from claims(self.is_other, self._descriptor)
         for owner in (builtins, io):
             yield owner, "open", self._open
         # numpy keeps the ``open`` that it was loaded with.

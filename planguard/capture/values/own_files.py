@@ -212,11 +212,14 @@ _ANSWERS = {"readlink": os.devnull, "getxattr": b"1"}
 
 def claims(
     is_other: Callable[[str, str], bool],
+    descriptor: Callable[[int, tuple[Any, ...], FrameType], int],
 ) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Return every function that makes, locks or removes: owner, name, what makes the other one.
 
     Args:
         is_other: Called with the kind and the line; tells whether this rank finds it otherwise.
+        descriptor: Called with what ``os.open`` opened, its arguments, and who opens; gives the
+            number of the file that this rank reads.
     """
 
     def claiming(original: Any) -> Any:
@@ -226,7 +229,10 @@ def claims(
             is_asked = _is_claim(name, args, options)
             place = opener(sys._getframe(1)) if is_asked else None  # noqa: SLF001 - same
             if place is None or not is_other(CLAIM, place):
-                return original(*args, **options)
+                given = original(*args, **options)
+                if name != "open" or options or len(args) < 2:
+                    return given
+                return descriptor(given, args, sys._getframe(1))  # noqa: SLF001 - same
             number = errno.ENOENT if name == "open" and not _is_new(args) else _CLAIMS[name]
             try:
                 found = original(*args, **options)

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -61,10 +62,11 @@ def is_named(path: str) -> bool:
     if is_installed(path) or is_standard(path) or path.startswith("/dev/null"):
         return False
     try:
-        # The time of the last change of any kind, which no copy keeps.
-        return _STAT(path).st_ctime < BEGAN
+        found = _STAT(path)
     except OSError:
         return False
+    # The time of the last change of any kind, which no copy keeps.
+    return stat.S_ISREG(found.st_mode) and found.st_ctime < BEGAN
 
 
 def is_local(path: str, asking: str) -> bool:
