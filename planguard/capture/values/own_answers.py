@@ -98,8 +98,8 @@ _OWN_VARIABLES = re.compile(
 """What a node or a terminal sets for itself."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
-_NAMED = 6
-"""Variables and files that are named, of each."""
+_NAMED, _NAMED_FILES = 6, 24
+"""Variables and files that are named."""
 
 
 @dataclass(frozen=True)
@@ -427,15 +427,18 @@ _HASH, _ID = hash, id
 
 def assumed(answers: Answers) -> str:
     """Say which variables and files are taken to be the same on all ranks; empty for none."""
-    kinds = ("environment variables", answers.variables), ("what files hold", answers.read)
-    said = "; ".join(f"{kind} {_some(known)}" for kind, known in kinds if known)
+    kinds = (
+        ("environment variables", answers.variables, _NAMED),
+        ("what files hold", answers.read, _NAMED_FILES),
+    )
+    said = "; ".join(f"{kind} {_some(known, most)}" for kind, known, most in kinds if known)
     return f"taken to be the same on all ranks: {said}" if said else ""
 
 
-def _some(known: dict[str, str]) -> str:
+def _some(known: dict[str, str], most: int) -> str:
     named = [f"{name} ({place})" for name, place in known.items()]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
 
 
 def before_of(*roots: Any) -> Before:
