@@ -321,7 +321,7 @@ class Answers:
 
     def _descriptor(self, found: int, args: tuple[Any, ...], frame: FrameType) -> int:
         """Return what ``os.open`` gives this rank of a file that it reads."""
-        if args[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        if args[1] & os.O_ACCMODE != os.O_RDONLY:
             return found
         place = self._reads(os.fsdecode(args[0]), frame)
         if place is None or not self.is_odd(HELD, place):
