@@ -28,6 +28,7 @@ from planguard.capture.values.own_files import CLAIM, Holding
 from planguard.capture.values.own_folders import FOLDER, Held
 from planguard.capture.values.own_host import FACT, HOST, TOLD
 from planguard.capture.values.own_installed import INSTALLED
+from planguard.capture.values.own_places import HELD
 from planguard.capture.values.own_turns import TURN
 from planguard.capture.values.twister import Throw
 
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
     from planguard.capture.values.own_clock import Moment
 
-_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED})
+_READ = frozenset({CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED, HELD})
 """Kinds whose answers are led by the tests of the program, which are read."""
 _FLIPPED = frozenset(
-    {FILE, OPENED, CLAIM, STATE, INSTALLED, DATABASE, FACT, TOLD, HOST, TURN, NETWORK}
+    {FILE, OPENED, CLAIM, STATE, INSTALLED, DATABASE, FACT, TOLD, HOST, TURN, NETWORK, HELD}
 )
 """Kinds whose other answers may cancel each other."""
 _MOST_BITS = 3
@@ -95,7 +96,7 @@ class Further:
 
         def near(kind: str, named: list[Any]) -> list[Any]:
             """Return what is answered of what tests name, nearest first."""
-            most = _MOST_PRINTED if kind == TOLD else None  # a loop may turn as often
+            most = _MOST_PRINTED if kind in (TOLD, HELD) else None  # a loop may turn as often
             fit = [one for one in named if most is None or isinstance(one, str) or one <= most]
             if len(fit) == len(named) <= MOST_NAMED:
                 return named
@@ -118,11 +119,11 @@ class Further:
         for kind in (DICE, PROCESS):
             thrown = near(kind, constants(files, places(kind))) if places(kind) else []
             answers += [Odd(nobody, at(kind), throw=Throw.NAMED, named=one) for one in thrown]
-        for kind in (FACT, TOLD, DATABASE):
+        for kind in (FACT, TOLD, DATABASE, HELD):
             asked = places(kind)
             every = constants(files, asked, are_fractions=True) if asked else []
             numbers = near(kind, every)
-            numbers += near(kind, names(files, asked)) if kind == TOLD and asked else []
+            numbers += near(kind, names(files, asked)) if kind in (TOLD, HELD) and asked else []
             numbers += [_WORD] if kind == DATABASE and asked else []
             answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
         answers += held_answers(at(OPENED), files)

@@ -36,6 +36,7 @@ from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
 from planguard.capture.values.own_files import CLAIM, Holding
 from planguard.capture.values.own_host import FACT, TOLD
 from planguard.capture.values.own_installed import INSTALLED
+from planguard.capture.values.own_places import HELD
 from planguard.capture.values.own_turns import TURN
 from planguard.errors import UsageError
 
@@ -300,7 +301,11 @@ class OddPlays:
             and _ends_job(odd, [again.logs[one].trace for one in failed])
         ):
             return Ended("raised")
-        if failed and failed <= odd.ranks and any(kind == OPENED for kind, _ in odd.sites or ()):
+        if (
+            failed
+            and failed <= odd.ranks
+            and any(kind in (OPENED, HELD) for kind, _ in odd.sites or ())
+        ):
             return Ended(_UNREAD)
         verdict = self.decide(again)
         if verdict.safe and _is_cut(again):
@@ -322,8 +327,8 @@ def _ends_job(odd: Odd, traces: list[str]) -> bool:
         return True
     if kinds and kinds <= _ENDING:
         return True
-    if kinds == {TOLD} and odd.named is not None:
-        return True  # no output that this program reads
+    if kinds in ({TOLD}, {HELD}) and odd.named is not None:
+        return True  # no output, or no file, that this program reads
     if kinds == {FACT} and isinstance(odd.named, str):
         return True  # no file of a machine that this program reads
     is_unopened = all(any(name in one for name in _NOT_OPENED) for one in traces)

@@ -58,7 +58,8 @@ def note(
             "time, hosts, processes, addresses and random states differed; dice fell on both "
             "ends of their range and between, signals arrived, memory ran out and waits were over "
             "where the program is ready for it, packages were installed or not, databases held "
-            f"more or nothing, and the first threads of a line began last{more}"
+            f"more or nothing, files of one node alone held other numbers and words, and the "
+            f"first threads of a line began last{more}"
         )
         log.notes.append((KIND, message, "exact"))
 

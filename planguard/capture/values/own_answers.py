@@ -4,7 +4,8 @@ Played ranks share a machine and an interpreter, so they would agree on all of i
 question that the program's own files ask is noted with its line, and a rank can be given another
 answer there (``odd_plays`` says which, and what follows): clocks run ahead (``own_clock``), sets
 and folders are walked from the other end, a file is there or not (``own_files``), of another size
-and time, the host has another name. Values do not change otherwise, so nothing has to be tracked
+and time, one that only its node has holds something else (``own_places``), the host has another
+name. Values do not change otherwise, so nothing has to be tracked
 through the program: what it does with the answer, and whether the ranks agree on it, is played.
 
 torch's random state is a rank's own from the start, unless somebody set a seed.
@@ -29,6 +30,7 @@ import threading
 import zipfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import hashes_alike, walked
@@ -43,10 +45,11 @@ from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_database import DATABASE, Database
 from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_events import Events
-from planguard.capture.values.own_files import Holding, claims, opened
+from planguard.capture.values.own_files import Holding, asking, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
 from planguard.capture.values.own_installed import Installed
+from planguard.capture.values.own_places import HELD, is_local, is_named, other_file
 from planguard.capture.values.own_turns import TURN, Turns
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
@@ -95,8 +98,8 @@ _OWN_VARIABLES = re.compile(
 """What a node or a terminal sets for itself."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
-_NAMED = 6
-"""Variables that are named."""
+_NAMED, _NAMED_FILES = 6, 24
+"""Variables and files that are named."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ class Answers:
         sites: What was asked where, in the order of the first time.
         sees_sets: This interpreter lets sets be walked in another order.
         variables: Environment variables that the program read, with the line of the first time.
+        read: Files that it read and did not write, in the same way.
     """
 
     rank: int
@@ -155,6 +159,7 @@ class Answers:
     sites: dict[Site, None] = field(default_factory=dict)
     sees_sets: bool = True
     variables: dict[str, str] = field(default_factory=dict)
+    read: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
     _ran: Ran | None = None
@@ -196,7 +201,7 @@ class Answers:
         Args:
             readings: Lines that read a value from a tensor.
         """
-        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED)
+        named = (CLOCK, HOST, FOLDER, DICE, PROCESS, FACT, TOLD, DATABASE, OPENED, HELD)
         places = [*(place for kind, place in self.sites if kind in named), *readings]
         asked = [place.rpartition(":")[0] for place in places]
         if not asked:
@@ -288,8 +293,44 @@ class Answers:
         return state
 
     def _open(self, original: Any) -> Any:
-        given = self.dice.file_of_bytes, self.host.file, self._content
+        given = self.dice.file_of_bytes, self.host.file, self._content, self._reads, self._local
         return opened(original, lambda at: self.is_other(OPENED, at), *given)
+
+    def _source(self, original: Any) -> Any:
+        def open_source(source: Any, *args: Any, **options: Any) -> Any:
+            return self._open(partial(original, source))(*args, **options)
+
+        return open_source
+
+    def _reads(self, path: str, frame: FrameType) -> str | None:
+        """Note a file that is read; return the line where only this node has it."""
+        opener = asking(frame)
+        place = _asked_by_program(frame) if opener is None else _place(opener)
+        if place is None or not is_named(path):
+            return None
+        if is_local(path, place.rpartition(":")[0]):
+            return place
+        self.read.setdefault(path, place)
+        return None
+
+    def _local(self, found: Any, place: str) -> Any:
+        if not self.is_odd(HELD, place):
+            return found
+        is_more = bool(self.rank.bit_count() % 2)
+        return other_file(found, is_more=is_more, named=self.host.named, held=self._content())
+
+    def _descriptor(self, found: int, args: tuple[Any, ...], frame: FrameType) -> int:
+        """Return what ``os.open`` gives this rank of a file that it reads."""
+        if args[1] & os.O_ACCMODE != os.O_RDONLY:
+            return found
+        place = self._reads(os.fsdecode(args[0]), frame)
+        if place is None or not self.is_odd(HELD, place):
+            return found
+        with self._local(io.FileIO(found), place) as other:
+            made = os.memfd_create("other")
+            os.write(made, other.read())
+        os.lseek(made, 0, os.SEEK_SET)
+        return made
 
     def _content(self) -> bytes:
         return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
@@ -349,9 +390,12 @@ class Answers:
         """Return every function that asks: owner, name, and what makes the one in its place."""
         yield from self.looking()
         yield from self.folders.changing()
-        yield from claims(self.is_other)
+        yield from claims(self.is_other, self._descriptor)
         for owner in (builtins, io):
             yield owner, "open", self._open
+        # numpy keeps the ``open`` that it was loaded with.
+        source = getattr(sys.modules.get("numpy.lib._datasource"), "DataSource", None)
+        yield source, "open", self._source
         yield from self.host.telling()
         yield from self.dice.questions()
         yield from self.database.questions()
@@ -382,11 +426,19 @@ _HASH, _ID = hash, id
 
 
 def assumed(answers: Answers) -> str:
-    """Say which environment variables are taken to be the same on all ranks; empty for none."""
-    named = [f"{name} ({place})" for name, place in answers.variables.items()]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    said = f"taken to be the same on all ranks: environment variables {', '.join(named[:_NAMED])}"
-    return said + more if named else ""
+    """Say which variables and files are taken to be the same on all ranks; empty for none."""
+    kinds = (
+        ("environment variables", answers.variables, _NAMED),
+        ("what files hold", answers.read, _NAMED_FILES),
+    )
+    said = "; ".join(f"{kind} {_some(known, most)}" for kind, known, most in kinds if known)
+    return f"taken to be the same on all ranks: {said}" if said else ""
+
+
+def _some(known: dict[str, str], most: int) -> str:
+    named = [f"{name} ({place})" for name, place in known.items()]
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
 
 
 def before_of(*roots: Any) -> Before:

@@ -41,6 +41,7 @@ _OPENING = tuple(
         (os.sep, "pathlib", "_local.py"), (os.sep, "pathlib", "_abc.py"),
         (os.sep, "pathlib", "types.py"), (os.sep, "torch", "serialization.py"),
         (os.sep, "lib", "npyio.py"), (os.sep, "lib", "_npyio_impl.py"), _READING,
+        (os.sep, "lib", "_datasource.py"),
     )
 )  # fmt: skip
 """Libraries' files that open what the program names: ``Path.read_text``, ``torch.load``."""
@@ -49,14 +50,14 @@ _OPENING = tuple(
 def opener(frame: FrameType | None) -> str | None:
     """Return the line of the program that opens a file; None where an error ends the job."""
     is_passed_over = frame is not None and frame.f_code.co_filename.endswith(_LENIENT)
-    frame = _asking(frame)
+    frame = asking(frame)
     if frame is None:
         return None
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     return place if is_passed_over or is_caught_at(frame) else None
 
 
-def _asking(frame: FrameType | None) -> FrameType | None:
+def asking(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the program that opens, itself or through what opens for it."""
     while frame is not None and _hands_on(frame.f_code.co_filename):
         frame = frame.f_back
@@ -147,6 +148,8 @@ def opened(
     dice: Callable[[str], Any],
     system: Callable[[Any, str], Any],
     content: Callable[[], bytes],
+    reads: Callable[[str, FrameType], str | None],
+    local: Callable[[Any, str], Any],
 ) -> Any:
     """Return ``open`` that finds what is not there, or not what is, on a rank that is told so.
 
@@ -158,6 +161,9 @@ def opened(
         dice: Called with the line that opens random bytes; gives the file.
         system: Called with a file of the system, and the line that opens it; gives the other one.
         content: What is in a file that is not here.
+        reads: Called with a file that is read, and who opens it; gives the line where only this
+            node has that file.
+        local: Called with such a file, and the line; gives the one of another node.
     """
 
     def open_file(file: Any, mode: Any = "r", *args: Any, **options: Any) -> Any:
@@ -168,14 +174,16 @@ def opened(
         path = os.fsdecode(file)
         is_random = path in _RANDOM and "b" in mode
         if is_random or (path.startswith(SYSTEM) and "+" not in mode):
-            frame = _asking(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+            frame = asking(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
             if frame is None:
                 return original(file, mode, *args, **options)
             line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
             return dice(line) if is_random else system(original(file, mode, *args, **options), line)
         place = opener(sys._getframe(1))  # noqa: SLF001 - same
         if place is None or not is_other(place):
-            return original(file, mode, *args, **options)
+            found = original(file, mode, *args, **options)
+            here = None if is_new else reads(path, sys._getframe(1))  # noqa: SLF001 - same
+            return found if here is None or "+" in mode else local(found, here)
         if os.path.exists(file) == is_new:  # noqa: PTH110 - bytes, too
             held = content()
             if is_new or not held:
@@ -204,11 +212,14 @@ _ANSWERS = {"readlink": os.devnull, "getxattr": b"1"}
 
 def claims(
     is_other: Callable[[str, str], bool],
+    descriptor: Callable[[int, tuple[Any, ...], FrameType], int],
 ) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Return every function that makes, locks or removes: owner, name, what makes the other one.
 
     Args:
         is_other: Called with the kind and the line; tells whether this rank finds it otherwise.
+        descriptor: Called with what ``os.open`` opened, its arguments, and who opens; gives the
+            number of the file that this rank reads.
     """
 
     def claiming(original: Any) -> Any:
@@ -218,7 +229,10 @@ def claims(
             is_asked = _is_claim(name, args, options)
             place = opener(sys._getframe(1)) if is_asked else None  # noqa: SLF001 - same
             if place is None or not is_other(CLAIM, place):
-                return original(*args, **options)
+                given = original(*args, **options)
+                if name != "open" or options or len(args) < 2:
+                    return given
+                return descriptor(given, args, sys._getframe(1))  # noqa: SLF001 - same
             number = errno.ENOENT if name == "open" and not _is_new(args) else _CLAIMS[name]
             try:
                 found = original(*args, **options)
