@@ -54,7 +54,7 @@ def test_nothing_is_slept_where_a_child_ends(monkeypatch):
 def test_a_rank_whose_gradient_torch_refuses_tells_the_way_around():
     """The refusal comes wrapped by the compiler, and is torch's: the error says what to do."""
 
-    def task(rank):
+    def task(_):
         raise RuntimeError(f"backend raised: see github.com/{processes._FORKED}")
 
     with pytest.raises(UsageError, match="computes no gradients in a fork") as caught:
@@ -74,7 +74,7 @@ def test_a_gradient_comes_before_made_up_devices_only(monkeypatch, cuda, devices
     """
     torch = pytest.importorskip("torch")
 
-    def refuse(device):
+    def refuse(**_):
         raise RuntimeError(said)
 
     found = []
