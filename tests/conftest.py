@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,3 +88,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def root() -> Path:
     """The root of the repository."""
     return ROOT
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _autograd_first() -> None:
+    """Start autograd before a module's tests trace: they share this process with tests that play.
+
+    A program that compiles and computes a gradient before its first check is refused by a build of
+    torch for CUDA that finds no device (``planguard.capture.play.processes.start_autograd``).
+    """
+    if "torch" in sys.modules:
+        from planguard.capture.play.processes import start_autograd
+
+        start_autograd()

@@ -62,6 +62,7 @@ def main():
     """Make groups as programs do."""
     dist.ProcessGroupNCCL = c10d.ProcessGroupNCCL = StandIn
     c10d._NCCL_AVAILABLE = True
+    c10d.default_pg_nccl_timeout = timedelta(minutes=10)  # a build without NCCL has none
     torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     torch.accelerator.device_count = lambda: 1
     if len(sys.argv) > 1:

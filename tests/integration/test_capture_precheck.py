@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 
 import psutil
@@ -483,3 +485,38 @@ def test_values_that_go_through_a_thread_stay_doubted():
             dist.barrier()
 
     assert run(body, 2).verdict.unknown
+
+
+TRACED_BETWEEN = """
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from planguard.capture import precheck
+
+
+def job():
+    weight = torch.ones(2, requires_grad=True)
+    weight.sum().backward()
+    dist.all_reduce(weight.grad)
+
+
+print(precheck(2).run(job).outcome.value)
+with FakeTensorMode():
+    torch.ones(2)
+torch.ones(2, requires_grad=True).sum().backward()
+print(precheck(2).run(job).outcome.value)
+"""
+
+
+@pytest.mark.skipif(
+    torch.version.cuda is None or torch.cuda.device_count() > 0,
+    reason="FakeTensorMode makes a device up where a build of torch for CUDA finds none",
+)
+def test_a_check_goes_on_behind_a_trace_and_a_gradient(tmp_path):
+    """The first check starts autograd without threads; else forks would compute no gradients."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED_BETWEEN], cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["SAFE", "SAFE"], done.stderr[-3000:]

@@ -55,6 +55,7 @@ def test_nccl_is_asked_for_the_same_communicators(tmp_path, bound):
     made = [row for row in plain[0] if row[0] == "made"]
     assert len(made) == 4
     assert all(row[6] for row in made)
+    assert [row[4] for row in made] == ["0:30:00", "0:30:00", "0:01:17", "0:10:00"]
     assert [row[8] is not None for row in made] == [False, *[bound == "1"] * 3]
     assert bool([row for row in plain[1] if row[0] == "split of others"]) == (bound == "1")
 

@@ -20,7 +20,7 @@ from planguard.capture.play.fake_world import (
     refuse_real_group,
 )
 from planguard.capture.play.imports import warm
-from planguard.capture.play.processes import run_ranks
+from planguard.capture.play.processes import run_ranks, start_autograd
 from planguard.capture.play.rank_reads import rank_mentions, rank_reads
 from planguard.errors import UsageError
 
@@ -157,6 +157,7 @@ class _Job:
         """Trace the ranks and put the bundle together."""
         refuse_real_group()
         warm(*_IMPORTS[self.options.get("tracer", "aot") == "aot"])
+        start_autograd()
         bundle_class = fx_planner().FxBundle
         traced, like = self._traced(ranks)
         versions = {traced[rank][1] for rank in traced}

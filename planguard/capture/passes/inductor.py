@@ -16,6 +16,7 @@ from planguard.capture.passes.pass_rules import Violation, compare
 from planguard.capture.passes.scheduler import kernels_of, scheduler_side
 from planguard.capture.passes.validate_pass import PassVerdict, validate_pass
 from planguard.capture.planner import fx_planner
+from planguard.capture.play.processes import start_autograd
 from planguard.errors import PlanGuardError, UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def inductor_guard(
     guard = _Guard(GuardReport(), options)
     if others == "ask":
         guard.patience, guard.at_once = patience, on_violation == "raise"
+    start_autograd()  # what compiles in the block does so under FakeTensorMode
     with ExitStack() as stack:
         stack.enter_context(_no_caches())
         stack.enter_context(guard.graph_passes())

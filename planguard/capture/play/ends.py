@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.fake_compute import NotFakeError
-from planguard.errors import PlanGuardError, UsageError
+from planguard.capture.play.processes import is_refused, refused_gradients
+from planguard.errors import PlanGuardError
 from planguard.sources import is_installed, is_library, is_own, is_program, package_of
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 KIND = "exit-callbacks"
 """Of the ledger's entries: what libraries would do when the process ends."""
-_FORKED = "pytorch/wiki/Autograd-and-Fork"
-"""What the autograd engine names where its device threads were started before a fork
-(torch/csrc/autograd/engine.cpp, ``in_bad_autograd_fork``): builds for CUDA, once a gradient was
-computed. It tells nothing of the job."""
 
 
 @contextmanager
@@ -107,12 +104,8 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
         return "", ""
     if isinstance(error, (PlanGuardError, NotFakeError, KeyboardInterrupt)):
         raise error
-    if _FORKED in str(error):
-        raise UsageError(
-            "this build of torch computes no gradients in a fork of a process that has computed "
-            "some, so that no other rank can be played here",
-            hint="check before the first backward, or in a fresh process: planguard precheck FILE",
-        ) from error
+    if is_refused(str(error)):
+        raise refused_gradients("in a fresh process: planguard precheck FILE") from error
     frames = traceback.extract_tb(error.__traceback__)
     called = frames[:]
     while isinstance(error, OSError) and called and is_own(called[-1].filename):

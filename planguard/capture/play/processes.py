@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import UsageError
 
+_FORKED = "pytorch/wiki/Autograd-and-Fork"
+"""What the autograd engine names where its device threads were started before a fork
+(torch/csrc/autograd/engine.cpp, ``in_bad_autograd_fork``). It tells nothing of the job."""
+_TRACED = "Backend doesn't support create a new Stream"
+"""What a device says that FakeTensorMode made up (c10/core/impl/DeviceGuardImplInterface.h)."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -142,6 +148,8 @@ def _collect(entry: _Running, timeout: float) -> bytes:
 
 
 def _failed(failure: RankFailure) -> UsageError:
+    if is_refused(failure.message):
+        return refused_gradients('trace it with start="spawn"')
     return UsageError(
         f"rank {failure.rank} could not be captured: {failure.message}",
         hint=failure.trace.strip() or "run the body on its own first",
@@ -206,3 +214,39 @@ def refuse_cuda() -> None:
             "this process already uses CUDA, which does not survive a fork",
             hint="start it before anything touches the device",
         )
+
+
+def start_autograd() -> None:
+    """Let torch's autograd engine start while it can be forked, where it otherwise could not.
+
+    The engine starts with the first gradient of a process, with a thread for each device there is,
+    and does not work in a fork once it has such threads. Where a build for CUDA finds no device,
+    FakeTensorMode, and with it ``torch.compile`` and every tracer, makes one up for the rest of the
+    process (``torch._C._ensureCUDADeviceGuardSet``). A gradient before that settles it; one behind
+    it would start the threads, and is left to the program.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or torch.version.cuda is None or torch.cuda.device_count():
+        return
+    try:
+        torch.Stream(device="cuda:0")
+    except RuntimeError as error:
+        if _TRACED in str(error):
+            return
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        one = torch.ones(1, device="cpu", requires_grad=True)
+        torch.autograd.grad(one.sum(), one)
+
+
+def is_refused(said: str) -> bool:
+    """Return whether torch refused a gradient because its process is a fork."""
+    return _FORKED in said
+
+
+def refused_gradients(way: str) -> UsageError:
+    """Return the error of a fork whose gradient torch refused, with a way around it."""
+    return UsageError(
+        "this build of torch computes no gradients in a fork of a process that has computed "
+        "some, so that no other rank can be played here",
+        hint=f"check before the first backward, or {way}",
+    )

@@ -36,7 +36,7 @@ from planguard.capture.play.logs import (
 )
 from planguard.capture.play.mailbox import SMALL_BYTES
 from planguard.capture.play.mailroom import Mailroom
-from planguard.capture.play.processes import silence
+from planguard.capture.play.processes import silence, start_autograd
 from planguard.capture.play.quiet_ends import Said, listening
 from planguard.capture.play.session import session
 from planguard.capture.values.own_answers import before_of
@@ -129,6 +129,7 @@ class Play:
         """
         refuse_real_group()
         warm_learnt()
+        start_autograd()
         if self.journal is not None:
             self.journal.put_back()
         if self.before is None:

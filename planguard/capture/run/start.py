@@ -317,6 +317,7 @@ def _patch(run: Run) -> None:
         "init_process_group": lambda original: _initializing(original, run),
         "new_group": lambda original: _counted(original, run),
         "_new_process_group_helper": lambda original: _bound(original, run),
+        "_get_default_timeout": lambda original: _patient(original, run),
         "batch_isend_irecv": lambda original: _batched(original, run),
         "get_backend": named,
         "get_backend_config": configured,
@@ -400,6 +401,16 @@ def _bound(original: Any, run: Run) -> Any:
             run.device = None
 
     return _new_process_group_helper
+
+
+def _patient(original: Any, run: Run) -> Any:
+    """Give a group the patience of the backend that it has behind the recorder: NCCL's is less."""
+
+    def _get_default_timeout(backend: Any) -> Any:
+        is_ours = str(backend) == BACKEND
+        return original((run.wanted or run.default) if is_ours else backend)
+
+    return _get_default_timeout
 
 
 def _counted(original: Any, run: Run) -> Any:
