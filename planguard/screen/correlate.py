@@ -286,6 +286,6 @@ def _order(value: Any) -> tuple[bool, Any]:
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and (value == "none" or not isinstance(typed(value), str)):
-        return f'"{value}"'  # a text that reads like another kind of value
+    if isinstance(value, str) and not isinstance(typed(value), (str, bool)):
+        return f'"{value}"'  # a text that reads like a number
     return "none" if value is None else str(value)
