@@ -157,7 +157,7 @@ def test_parameters_that_cannot_be_read_are_told_and_the_trial_stays(tmp_path, d
 
 
 def test_a_link_to_a_file_beside_it_is_no_second_trial(tmp_path):
-    """A link in one folder is skipped; one to another folder, with parameters of its own, is not."""
+    """A link to a file of its own folder is skipped; one to another folder is a trial."""
     (tmp_path / "a.plan.json").write_bytes(PLAN)
     (tmp_path / "b.plan.json").symlink_to("a.plan.json")
     (tmp_path / "t").mkdir()
