@@ -24,7 +24,7 @@ from planguard.screen.found import (
     PLAN_SUFFIXES,
     is_wandb_config,
 )
-from planguard.screen.values import decoded, flat, mlflow_params, plain
+from planguard.screen.values import decoded, flat, is_bookkeeping, mlflow_params, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ class Beside:
                 return flat(found)
         config = folder / "config.yaml"
         if is_wandb_config(str(config)) and (found := self._yaml(config)) is not None:
-            return flat({key: plain(one) for key, one in found.items() if key[:1] != "_"})
+            return flat({key: plain(one) for key, one in found.items() if not is_bookkeeping(key)})
         if (found := self._yaml(folder / HYDRA / "config.yaml")) is not None:
             return flat(found)
         above = next((one.parent for one in path.parents if one.name == "artifacts"), None)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from planguard.screen.values import typed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -284,4 +286,6 @@ def _order(value: Any) -> tuple[bool, Any]:
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str) and not isinstance(typed(value), (str, bool)):
+        return f'"{value}"'  # a text that reads like a number
     return "none" if value is None else str(value)

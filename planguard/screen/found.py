@@ -31,6 +31,8 @@ PARAMS_FILE = "params.json"
 PARAMS_SUFFIX = ".params.json"
 HYDRA = ".hydra"
 """Folder in which Hydra keeps the configuration of a run, beside what the run writes."""
+MLFLOW = "meta.yaml"
+"""File that MLflow's store keeps beside ``params`` and ``artifacts`` of a run."""
 PATH_FIELDS = frozenset({"path", "name", "params"})
 """Fields of a line that names a file instead of holding a plan."""
 MAX_LINE = 256 << 20
@@ -187,9 +189,24 @@ def _walked(top: Path) -> Found:
             links = [name for name in visible if Path(here, name).is_symlink()]
             tops += [Path(here, name) for name in links]
             folders[:] = [name for name in visible if name not in links]
+            if {"params", "artifacts"} <= {*folders} and MLFLOW in files:  # read with the artifacts
+                folders.remove("params")
+                files.remove(MLFLOW)
             paths = [f"{here}{os.sep}{name}" for name in files if name[:1] != "."]
-            found.trials += [path for path in paths if not is_params(path)]
+            again = {path for path in paths if _is_beside(path)}
+            skipped += sorted(again)
+            found.trials += [path for path in paths if path not in again and not is_params(path)]
     return found
+
+
+def _is_beside(path: str) -> bool:
+    """Whether a file is a link to one of its own folder, which is a trial under its own name."""
+    if not os.path.islink(path):  # noqa: PTH114  asked of every file
+        return False
+    target = os.path.realpath(path)
+    here, name = os.path.split(target)
+    own = name[:1] != "." and Path(target).is_file()
+    return own and here == os.path.realpath(os.path.dirname(path))  # noqa: PTH120
 
 
 def _sorted_out(given: str, found: Found, planner: str | None, *, is_named: bool = False) -> Found:

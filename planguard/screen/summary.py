@@ -243,10 +243,18 @@ def lines_of(summary: Summary) -> list[str]:
     kinds = sum(n for outcome, n in summary.skeletons.items() if outcome != "SAFE")
     if kinds > MAX_SKELETONS:
         lines.append(f" {'':>16}  and {kinds - MAX_SKELETONS:,} more that are not SAFE")
-    told = [culprit for culprit in summary.culprits if culprit.rule is not None]
-    lines += [""] if told else []
-    for culprit in told:
+    lines += [""] if summary.culprits else []
+    decided = summary.total - summary.trials.get("UNKNOWN", 0)
+    for culprit in summary.culprits:
         several = plural(culprit.trials, "trial")
+        if culprit.rule is None:
+            why = (
+                "all that were decided, so there is none to tell them from"
+                if culprit.trials == decided
+                else "no parameter tells them from the others"
+            )
+            lines.append(f" {culprit.code} in {several}: {why}")
+            continue
         lines.append(f" {culprit.code} in {several}: {shorten(str(culprit.rule), 200)}")
         lines += [
             f" {culprit.code} in {rule.failing:,} of the rest: {shorten(str(rule), 180)}"

@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planguard.errors import UsageError, shorten
-from planguard.screen.values import decoded, flat, mlflow_params, plain, refuse_twice, typed
+from planguard.screen.values import (
+    decoded,
+    flat,
+    is_bookkeeping,
+    mlflow_params,
+    plain,
+    refuse_twice,
+    typed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +46,8 @@ PREFIXES = ("params.", "params_", "config.", "config/")
 _NAMES = ("run_id", "id", "ID", "number", "name", "Name", "run_name", "tags.mlflow.runName")
 _NO_PARAMETERS = frozenset(
     {*_NAMES, "State", "state", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "Group",
-     "Job Type", "Updated", "End Time", "Hostname", "GPU Type", "GPU Count", "summary", "_wandb"}
+     "Job Type", "Updated", "End Time", "Hostname", "GPU Type", "GPU Count", "summary", "_wandb",
+     "wandb_version"}
 )  # fmt: skip
 """Columns that trackers add of their own where parameters have no mark."""
 _NUMBERED = re.compile(r"(?:trial|run|t)?[-_]?0*(\d+)", re.IGNORECASE)
@@ -163,7 +172,7 @@ def _row(given: Mapping[Any, Any]) -> tuple[frozenset[str], dict[str, Any]]:
     if isinstance(config, str):  # W&B's own example writes a column of dictionaries as text
         config = _literal(config)
     if isinstance(config, dict):
-        own = {key: plain(one) for key, one in config.items() if not key.startswith("_")}
+        own = {key: plain(one) for key, one in config.items() if not is_bookkeeping(key)}
         return names, flat(own)
     if isinstance(row.get("params"), dict):
         return names, flat(row["params"])

@@ -48,6 +48,11 @@ def plain(given: Any) -> Any:
     return given["value"] if is_wrapped else given
 
 
+def is_bookkeeping(name: str) -> bool:
+    """Whether a key of W&B's config is one that W&B writes itself: ``_wandb``, its version."""
+    return name[:1] == "_" or name == "wandb_version"
+
+
 def mlflow_params(run: Path) -> dict[str, Any]:
     """Return the parameters of a run in MLflow's file store: a file for each, ``params/NAME``."""
     params = run / "params"

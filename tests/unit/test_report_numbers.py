@@ -102,3 +102,13 @@ def test_ranks_that_were_not_recorded_are_in_no_mean(root):
     assert plan.world_size == 128
     assert found["imbalance"] == "1.00"
     assert "exposed communication" not in found
+
+
+def test_the_time_of_an_unsafe_plan_says_what_it_stands_for():
+    """A plan that the verdict calls unsafe has no plain step time, though its model completes."""
+    plan = made([[{"op": "compute", "duration_us": 5}]])
+    run = schedule(plan)
+    (time,) = (r for r in headline(rows(run), run, traffic(plan), plan, is_unsafe=True)
+               if r[0] == "step time")  # fmt: skip
+    assert time[1].endswith("if it ran")
+    assert "the verdict denies" in time[2]

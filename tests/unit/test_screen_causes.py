@@ -11,7 +11,7 @@ import pytest
 from planguard.screen import summary
 from planguard.screen.correlate import find_rule
 from planguard.screen.rows import Row
-from planguard.screen.summary import summarize
+from planguard.screen.summary import lines_of, summarize
 
 
 @dataclass
@@ -98,3 +98,15 @@ def test_memory_grows_with_the_trials_and_not_with_their_square(trials):
     tracemalloc.stop()
     assert rule.is_exact
     assert peak < 1000 * trials
+
+
+def test_where_no_parameter_tells_the_summary_says_so():
+    """All trials fail, or fail by chance: a sentence says it, no line is left out."""
+    said = "\n".join(lines_of(summarize(Rows(20, lambda _: "PG004"))))
+    assert "PG004 in 20 trials: all that were decided, so there is none to tell them from" in said
+
+
+def test_a_text_that_reads_like_a_number_has_quotes():
+    """The text and the number of one parameter are told apart."""
+    rule = find_rule([{"tp": "8"}, {"tp": "8"}], [{"tp": 8}, {"tp": 8}])
+    assert str(rule.conditions[0]) == 'tp="8"'

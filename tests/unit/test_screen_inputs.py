@@ -154,3 +154,37 @@ def test_parameters_that_cannot_be_read_are_told_and_the_trial_stays(tmp_path, d
     trials = Trials([tmp_path])
     assert [trial.params for trial in trials] == [{}]
     assert list(trials.beside.unread) == [str(tmp_path / "params.json")]
+
+
+def test_a_link_to_a_file_beside_it_is_no_second_trial(tmp_path):
+    """A link to a file of its own folder is skipped; one to another folder is a trial."""
+    (tmp_path / "a.plan.json").write_bytes(PLAN)
+    (tmp_path / "b.plan.json").symlink_to("a.plan.json")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "c.plan.json").symlink_to("../a.plan.json")
+    trials = Trials(str(tmp_path))
+    assert names(trials) == [f"{tmp_path}/a.plan.json", f"{tmp_path}/t/c.plan.json"]
+    assert trials.skipped == [f"{tmp_path}/b.plan.json"]
+
+
+def test_what_mlflow_keeps_beside_a_plan_is_read_not_skipped(tmp_path):
+    """``meta.yaml`` and ``params`` of a run are where its parameters come from."""
+    run = tmp_path / "0" / "ab"
+    (run / "params").mkdir(parents=True)
+    (run / "artifacts").mkdir()
+    (run / "meta.yaml").write_text("run_id: ab\n")
+    (run / "params" / "tp").write_text("8")
+    (run / "artifacts" / "a.plan.json").write_bytes(PLAN)
+    trials = Trials(str(tmp_path))
+    assert [dict(trial.params) for trial in trials] == [{"tp": 8}]
+    assert trials.skipped == []
+
+
+def test_what_wandb_writes_itself_is_no_parameter(tmp_path):
+    """``wandb_version`` and ``_wandb`` of ``config.yaml`` are left out."""
+    pytest.importorskip("yaml")
+    files = tmp_path / "run-1" / "files"
+    files.mkdir(parents=True)
+    (files / "config.yaml").write_text("wandb_version: 1\n_wandb:\n  value: {}\nlr:\n  value: 2\n")
+    (files / "a.plan.json").write_bytes(PLAN)
+    assert [dict(trial.params) for trial in Trials(str(tmp_path))] == [{"lr": 2}]

@@ -176,7 +176,7 @@ def _packed(
         "version": __version__,
         "world": plan.world_size,
         "verdict": told,
-        "numbers": headline(every, found, moved, plan),
+        "numbers": headline(every, found, moved, plan, is_unsafe=verdict.unsafe),
         "traffic": matrices(plan, columns, moved, found),
         "strategy": strategy(plan, every, found),
         "topology": topology(plan, moved.algorithm, found),

@@ -91,7 +91,8 @@ def side(plan: Plan, verdict: Verdict, name: str, model: str | None, algorithm: 
 
     run = run_of(plan, model, verdict)
     moved = traffic(plan, algorithm)
-    found = numbers([] if run is None else rows(run), run, moved, plan)
+    drawn = [] if run is None else rows(run)
+    found = numbers(drawn, run, moved, plan, is_unsafe=verdict.unsafe)
     return Side(plan, name, verdict, run, moved, tuple(found))
 
 

@@ -71,15 +71,19 @@ def without(times: Times, taken: Times) -> float:
     return length(times) - both
 
 
-def headline(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -> list[Any]:
+def headline(
+    rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan, *, is_unsafe: bool = False
+) -> list[Any]:
     """Return the numbers as the page has them: name, text, what it says, panel, what to choose."""
     return [
         [one.name, one.text, one.what, one.panel, one.chosen]
-        for one in numbers(rows, run, moved, plan)
+        for one in numbers(rows, run, moved, plan, is_unsafe=is_unsafe)
     ]
 
 
-def numbers(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -> list[Number]:
+def numbers(
+    rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan, *, is_unsafe: bool = False
+) -> list[Number]:
     """Return the numbers of a plan.
 
     Args:
@@ -87,12 +91,13 @@ def numbers(rows: list[Row], run: Schedule | None, moved: Traffic, plan: Plan) -
         run: Their times, or None where the plan is too long to run.
         moved: What the plan moves.
         plan: The plan.
+        is_unsafe: Whether it has an unsafe verdict: its modeled time is no time of a run.
     """
-    found = [] if run is None else list(_times(rows, run))
+    found = [] if run is None else list(_times(rows, run, is_unsafe=is_unsafe))
     return [*found, *_bytes(moved), *_largest(rows, plan, run)]
 
 
-def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
+def _times(rows: list[Row], run: Schedule, *, is_unsafe: bool) -> Iterator[Number]:
     by = f"{run.basis}, model {run.model}" if run.basis == "modeled" else run.basis
     if not run.complete:
         what = f"some ranks wait for ever ({by})"
@@ -101,7 +106,12 @@ def _times(rows: list[Row], run: Schedule) -> Iterator[Number]:
     if not run.makespan:
         return
     what = f"until the last rank ends ({by})"
-    yield Number("step time", run.makespan, "us", time_text(run.makespan), what, "timeline", {})
+    text = time_text(run.makespan)
+    if is_unsafe and run.basis == "modeled":
+        # The model of time pairs calls and asks no more: these may hang, or mix their data.
+        text = f"{text} if it ran"
+        what = f"as if the calls fitted each other, which the verdict denies; {what}"
+    yield Number("step time", run.makespan, "us", text, what, "timeline", {})
     if run.basis != "modeled":
         rows = [row for row in rows if row.spans]  # nothing is known of the others
     busy: dict[int, float] = {}

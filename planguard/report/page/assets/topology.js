@@ -129,7 +129,7 @@ function topologyPanel(body) {
     cells = { ranks, size, left, top };
     const context = sized(matrix, left + size * ranks.length + 8, top + size * ranks.length + 8);
     const inside = links.filter((l) => ranks.includes(l.pair[0]) && ranks.includes(l.pair[1]));
-    const most = { time: Math.max(1e-9, ...inside.map(timeOf)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), width: Math.max(1, ...inside.map(widthOf)), oneWidth: Math.max(1, ...inside.flatMap(widthsOf)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap(timesOf)) };
+    const most = { time: Math.max(1e-9, ...inside.map(timeOf)), bytes: Math.max(1, ...inside.map((l) => l.bytes)), isWide: inside.some((l) => widthOf(l) > 0), width: Math.max(1, ...inside.map(widthOf)), oneWidth: Math.max(1, ...inside.flatMap(widthsOf)), one: Math.max(1, ...inside.flatMap((l) => l.sizes)), oneTime: Math.max(1e-9, ...inside.flatMap(timesOf)) };
     scale = most;
     context.font = FONT;
     context.textBaseline = "middle";
@@ -160,7 +160,7 @@ function topologyPanel(body) {
   }
 
   // What a bar, and a boxplot, is that fills its cell.
-  const scaleSaid = () => (scale === null ? "no link chosen" : `bars: sums of a link, full at ${us(scale.time)}, ${bytes(scale.bytes)}, ${bytes(scale.width)}/s; boxplots: its operators, full at ${us(scale.oneTime)}, ${bytes(scale.one)}, ${bytes(scale.oneWidth)}/s`);
+  const scaleSaid = () => (scale === null ? "no link chosen" : `bars: sums of a link, full at ${us(scale.time)}, ${bytes(scale.bytes)}${scale.isWide ? `, ${bytes(scale.width)}/s` : ""}; boxplots: its operators, full at ${us(scale.oneTime)}, ${bytes(scale.one)}${scale.isWide ? `, ${bytes(scale.oneWidth)}/s` : ""}`);
 
   // Bars: duration, bytes, bandwidth, of the run where it was measured; boxplots: per operator.
   function drawLink(context, link, x, y, size, most, tint) {

@@ -166,6 +166,6 @@ function witnessLanes(witness, step) {
 function beside() {
   const after = timeline(D.repaired, "repaired.");
   return el("div", {}, el("h3", {}, "The repaired plan beside it"), overEachOther([
-    ["as planned: never completes", "as-planned", T],
+    [T.head.complete ? `as planned, if it ran: ${us(T.head.makespan)} (${T.head.basis})` : "as planned: never completes", "as-planned", T],
     [`repaired: completes in ${us(after.head.makespan)} (${after.head.basis})`, "repaired", after]]));
 }
