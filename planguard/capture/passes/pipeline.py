@@ -274,7 +274,7 @@ def _judged(
     for place, name in enumerate(first.names):
         failed += [
             (name, f"rank {rank}: {trail.failures[place]}")
-            for rank, trail in trails.items()
+            for rank, trail in sorted(trails.items())
             if trail.failures[place]
         ]
         if all(trail.failures[place] for trail in trails.values()):

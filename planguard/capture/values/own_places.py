@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.otherwise import other_fact, other_text, other_words
-from planguard.sources import is_installed, is_standard
+from planguard.sources import file_of, is_installed, is_standard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def is_local(path: str, asking: str) -> bool:
         asking: The file of the program that reads it.
     """
     real = _REAL(path)
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    main = file_of(sys.modules.get("__main__"))
     homes = [os.path.dirname(_REAL(one)) + os.sep for one in (asking, main) if one]  # noqa: PTH120 - texts
     own = [place for one in (path, real) for place in _places(one)]
     return any(
