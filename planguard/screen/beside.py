@@ -20,9 +20,8 @@ from planguard.files import is_special
 from planguard.screen.found import (
     HYDRA,
     PARAMS_FILE,
-    PARAMS_SUFFIX,
-    PLAN_SUFFIXES,
     is_wandb_config,
+    own_params,
 )
 from planguard.screen.values import decoded, flat, is_bookkeeping, mlflow_params, plain
 
@@ -46,13 +45,8 @@ class Beside:
 
     def of(self, path: Path) -> Params:
         """Return the parameters beside a trial; nothing where there are none."""
-        whole = str(path)
-        for suffix in (*PLAN_SUFFIXES, path.suffix):
-            if suffix and whole.endswith(suffix):
-                whole = whole[: -len(suffix)]
-                break
         folder = path if path.is_dir() else path.parent
-        for candidate in (f"{whole}{PARAMS_SUFFIX}", os.path.join(folder, PARAMS_FILE)):  # noqa: PTH118
+        for candidate in (own_params(str(path)), os.path.join(folder, PARAMS_FILE)):  # noqa: PTH118
             found = self._json(candidate)
             if found is not None:
                 return flat(found)

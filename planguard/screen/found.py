@@ -205,8 +205,17 @@ def _is_beside(path: str) -> bool:
         return False
     target = os.path.realpath(path)
     here, name = os.path.split(target)
-    own = name[:1] != "." and Path(target).is_file()
-    return own and here == os.path.realpath(os.path.dirname(path))  # noqa: PTH120
+    if name[:1] == "." or here != os.path.realpath(os.path.dirname(path)):  # noqa: PTH120
+        return False
+    # One plan with parameters of its own is a trial of its own.
+    return Path(target).is_file() and not os.path.exists(own_params(path))  # noqa: PTH110
+
+
+def own_params(path: str) -> str:
+    """Return where the parameters of this trial alone would lie."""
+    suffixes = (*PLAN_SUFFIXES, os.path.splitext(path)[1])  # noqa: PTH122
+    suffix = next((one for one in suffixes if one and path.endswith(one)), "")
+    return f"{path[: len(path) - len(suffix)]}{PARAMS_SUFFIX}"
 
 
 def _sorted_out(given: str, found: Found, planner: str | None, *, is_named: bool = False) -> Found:

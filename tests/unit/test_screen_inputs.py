@@ -167,6 +167,16 @@ def test_a_link_to_a_file_beside_it_is_no_second_trial(tmp_path):
     assert trials.skipped == [f"{tmp_path}/b.plan.json"]
 
 
+def test_a_link_with_parameters_of_its_own_is_a_trial(tmp_path):
+    """One plan under two settings: both are trials, each with its own parameters."""
+    (tmp_path / "a.plan.json").write_bytes(PLAN)
+    (tmp_path / "b.plan.json").symlink_to("a.plan.json")
+    for name, rate in (("a", 1), ("b", 2)):
+        (tmp_path / f"{name}.params.json").write_text(json.dumps({"lr": rate}))
+    found = {trial.name: trial.params["lr"] for trial in Trials(tmp_path)}
+    assert sorted(found.values()) == [1, 2]
+
+
 def test_what_mlflow_keeps_beside_a_plan_is_read_not_skipped(tmp_path):
     """``meta.yaml`` and ``params`` of a run are where its parameters come from."""
     run = tmp_path / "0" / "ab"
