@@ -58,6 +58,14 @@ class StandIn(dist.ProcessGroupGloo):
         return getattr(self, "bound_device_id", None)
 
 
+def met(world, devices):
+    """Meet the other rank; a barrier would ask for the device."""
+    if "cpu" in devices:
+        dist.all_reduce(torch.ones(2))
+    else:  # no tensor of the CPU gets to a group of NCCL alone
+        world._get_backend(torch.device("cuda")).allreduce([torch.ones(2)]).wait()
+
+
 def main():
     """Make groups as programs do."""
     dist.ProcessGroupNCCL = c10d.ProcessGroupNCCL = StandIn
@@ -69,10 +77,13 @@ def main():
         from planguard.capture import start
 
         start(sys.argv[1])
-    device = torch.device("cuda", 0) if os.environ["BOUND"] == "1" else None
-    dist.init_process_group("cuda:nccl,cpu:gloo", device_id=device)
+    asked = json.loads(os.environ["ASKED"])
+    device = torch.device("cuda", 0) if asked["bound"] else None
+    dist.init_process_group(asked["backend"], device_id=device)
     world = dist.group.WORLD
-    SAID.append(["world", str(world.bound_device_id)])
+    devices = sorted(map(str, world._device_types))
+    SAID.append(["world", str(world.bound_device_id), dist.get_backend(), devices])
+    SAID.append(["config", dist.get_backend_config()])
     every = dist.new_group(group_desc="a second one")
     own = dist.new_group([0], timeout=timedelta(seconds=77))
     options = Options()
@@ -81,12 +92,13 @@ def main():
     for group in (world, every, own, other):
         if isinstance(group, dist.ProcessGroup):
             SAID.append(["group", str(group.bound_device_id), group.group_name, group.group_desc])
-            gloo = group._get_backend(torch.device("cpu" if group is not other else "cuda"))
-            SAID.append(["names", gloo.options.group_name, gloo.options.global_ranks_in_group])
-    dist.all_reduce(torch.ones(2))
+            where = "cuda" if group is other or "cpu" not in devices else "cpu"
+            inner = group._get_backend(torch.device(where))
+            SAID.append(["names", inner.options.group_name, inner.options.global_ranks_in_group])
+    met(world, devices)
     SAID.append(["sequence", world._get_sequence_number_for_group()])
     print(json.dumps(SAID), flush=True)
-    dist.all_reduce(torch.ones(2))  # a barrier would ask for the device
+    met(world, devices)
     if len(sys.argv) > 1:
         from planguard.capture import stop
 

@@ -13,20 +13,23 @@ from pathlib import Path
 
 import pytest
 
+from planguard.capture.run.ranks import read_run
+
 pytestmark = pytest.mark.processes
 pytest.importorskip("torch")
 
 WORKER = Path(__file__).with_name("nccl_worker.py")
 
 
-def ranks(bound, *words):
+def ranks(backend, bound, *words):
     """What the stand-in was asked for, on each of two ranks."""
     with socket.socket() as one:
         one.bind(("localhost", 0))
         port = str(one.getsockname()[1])
     environment = {
         **os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "BOUND": bound,
+        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", 
+        "ASKED": json.dumps({"backend": backend, "bound": bound}),
     }  # fmt: skip
     started = [
         subprocess.Popen(
@@ -45,19 +48,34 @@ def ranks(bound, *words):
     return [json.loads(out.splitlines()[-1]) for out, _ in ended]
 
 
-@pytest.mark.parametrize("bound", ["1", "0"])
+@pytest.mark.parametrize("bound", [True, False])
 def test_nccl_is_asked_for_the_same_communicators(tmp_path, bound):
     """With a device and without: the same groups in the same order, made at once or split from the
     same one, under the same names, timeouts, priorities and device.
     """
-    plain, recorded = ranks(bound), ranks(bound, str(tmp_path))
+    plain, recorded = (ranks("cuda:nccl,cpu:gloo", bound, *x) for x in ((), (str(tmp_path),)))
     assert recorded == plain
     made = [row for row in plain[0] if row[0] == "made"]
     assert len(made) == 4
     assert all(row[6] for row in made)
     assert [row[4] for row in made] == ["0:30:00", "0:30:00", "0:01:17", "0:10:00"]
-    assert [row[8] is not None for row in made] == [False, *[bound == "1"] * 3]
-    assert bool([row for row in plain[1] if row[0] == "split of others"]) == (bound == "1")
+    assert [row[8] is not None for row in made] == [False, *[bound] * 3]
+    assert bool([row for row in plain[1] if row[0] == "split of others"]) == bound
+
+
+@pytest.mark.parametrize(("bound", "name", "backend"), [
+    (True, "nccl", "nccl"), (False, "undefined", "gloo"),
+])  # fmt: skip
+def test_a_job_that_names_no_backend_gets_the_one_that_torch_takes(tmp_path, bound, name, backend):
+    """With a device NCCL alone, as get_backend says, and no gloo beside it; with none the backend
+    of the machine's accelerator, here the CPU. The log names it.
+    """
+    plain, recorded = ranks(None, bound), ranks(None, bound, str(tmp_path))
+    assert recorded == plain
+    (said,) = (row for row in plain[0] if row[0] == "world")
+    assert said[2:] == [name, ["cuda" if bound else "cpu"]]
+    assert len([row for row in plain[0] if row[0] == "made"]) == (4 if bound else 1)
+    assert [one.backend for one in read_run(tmp_path)] == [backend] * 2
 
 
 SPLIT = """

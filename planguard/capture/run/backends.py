@@ -8,6 +8,31 @@ from planguard.capture.run.record_group import record_group_class
 from planguard.errors import UsageError
 
 
+def asked_for(backend: Any, device: Any) -> str:
+    """Return the name that torch gives what ``init_process_group`` is asked for.
+
+    Without a backend that is the device's own, for all the job does: on ``cuda`` nccl, and no gloo
+    beside it. With neither it is ``undefined``, which ``BackendConfig`` makes the accelerator's, or
+    gloo where there is none (torch 2.13.0, ``distributed_c10d.py``).
+    """
+    import torch
+    import torch.distributed as dist
+
+    if backend is not None:
+        return str(backend).lower()
+    if isinstance(device, int):
+        device = torch.accelerator.current_accelerator()
+    known: dict[str, str] = dist.Backend.default_device_backend_map
+    return known.get(getattr(device, "type", ""), dist.Backend.UNDEFINED)
+
+
+def _by_device(wanted: str) -> dict[str, str]:
+    """Return the backend of each device, as torch reads the name."""
+    import torch.distributed as dist
+
+    return dict(dist.BackendConfig(dist.Backend(wanted)).get_device_backend_map())
+
+
 def inner_group(wanted: str, options: Any, backend_options: Any, device: Any = None) -> Any:
     """Make the group that communicates: torch's own, with the backend of every device.
 
@@ -21,22 +46,18 @@ def inner_group(wanted: str, options: Any, backend_options: Any, device: Any = N
     import torch
     import torch.distributed as dist
 
-    by_device = dict(part.split(":") for part in wanted.split(",")) if ":" in wanted else {}
-    if not by_device:
-        by_device = {"cuda" if wanted == "nccl" else "cpu": wanted}
-        if wanted == "gloo" and torch.cuda.is_available():
-            by_device["cuda"] = "gloo"
     group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
     if device is not None:
         group.bound_device_id = device  # before its backends: they take it from their group
     made: dict[str, Any] = {}
-    for where, name in by_device.items():
+    for where, name in _by_device(wanted).items():
         if name not in made:
             store = dist.PrefixStore(f"{name}/", options.store)
             made[name] = _backend(name, store, options, backend_options)
         kind, backend = made[name]
         group._register_backend(torch.device(where), kind, backend)  # noqa: SLF001 - as torch does
-    group._set_default_backend(next(iter(made.values()))[0])  # noqa: SLF001 - as torch does
+    default, _ = made.get("nccl") or next(iter(made.values()))
+    group._set_default_backend(default)  # noqa: SLF001 - as torch does
     group._set_group_name(options.group_id)  # noqa: SLF001 - as torch does
     return group
 
@@ -90,16 +111,14 @@ def _split_source() -> Any:
 
 
 def of_devices(wanted: str) -> str:
-    """Return the one backend that the devices of this machine leave of a list by device.
+    """Return the one backend that the devices of this machine leave of what was asked for.
 
     ``cpu:gloo,cuda:nccl`` without a GPU communicates by gloo alone. With one, the list stays: what
     moves on which device is not told by it.
     """
     import torch
 
-    by_device = dict(part.split(":", 1) for part in wanted.split(",") if ":" in part)
-    if not by_device:
-        return wanted
+    by_device = _by_device(wanted)
     if "cpu" in by_device and not torch.cuda.is_available():
         return by_device["cpu"]
     names = set(by_device.values())

@@ -21,7 +21,7 @@ from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.groups.callbacks import watch_callbacks
 from planguard.capture.groups.process_group import BACKEND
 from planguard.capture.restarts import attempt
-from planguard.capture.run.backends import configured, inner_group, named, of_devices
+from planguard.capture.run.backends import asked_for, configured, inner_group, named, of_devices
 from planguard.capture.run.environment import (
     BYTES,
     FOLDER,
@@ -268,7 +268,7 @@ def _make_group(run: Run, options: Any, backend_options: Any) -> Any:
         for entry in run.early:
             run.recorder.note(*entry)
         run.early.clear()
-        run.recorder.callbacks_run_aside = "gloo" in run.default
+        run.recorder.callbacks_run_aside = "gloo" in of_devices(run.default)
         if run.witness:
             _enter(run, _witnessed(run))
     key, run.next_key = run.next_key, None
@@ -378,11 +378,11 @@ def _set(run: Run, owner: Any, name: str, value: Any) -> None:
 
 
 def _initializing(original: Any, run: Run) -> Any:
-    import torch
+    parameters = inspect.signature(original)
 
     def init_process_group(backend: Any = None, *args: Any, **options: Any) -> Any:
-        default = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        run.default = str(backend).lower() if backend is not None else default
+        given = parameters.bind(backend, *args, **options).arguments
+        run.default = asked_for(backend, given.get("device_id"))
         run.wanted = None
         return original(BACKEND, *args, **options)
 
