@@ -62,3 +62,23 @@ def test_what_native_code_waits_for_as_a_rank_raises_was_not_completed(tmp_path)
     verdict = pg.audit(tmp_path)
     assert [(f.code, f.ranks) for f in verdict.errors] == [("PG006", (1,))]
     assert "completed" not in said(verdict)
+
+
+def test_a_handle_that_nobody_came_to_wait_for_is_no_place_to_stand_in(tmp_path):
+    """Rank 1 issued an all_reduce that it would have waited for, and raised before that. Rank 0
+    completed it, and stands in a barrier that rank 1 never makes: no recording ends too early.
+    """
+    for rank in range(2):
+        log = RunLogWriter(tmp_path, rank, 2)
+        group, library = log.string('"0,1"'), log.string('[["torch/reducer.py", 1, "f", true]]')
+        more = {"batch": 0, "stack": library, "fields": {"count": 4, "dtype": "f32"}}
+        log.call(Kind.CALL, "all_reduce", work=1, group=group, **more)
+        if rank == 0:
+            log.small(Kind.WAIT, 1)
+            log.small(Kind.DONE, 1)
+            log.call(Kind.CALL, "barrier", work=2, group=group, batch=0, stack=library, fields={})
+            log.small(Kind.WAIT, 2)
+        log.end(failed=True)
+    verdict = pg.audit(tmp_path)
+    assert [(f.code, f.ranks) for f in verdict.errors] == [("PG009", (1,))]
+    assert "different moments" not in " ".join([said(verdict), *verdict.reasons])

@@ -284,7 +284,8 @@ def _read_rank(log: RunLog) -> ReadRank:
         elif entry.argument in issued:
             _settle(replay, entry.kind, issued[entry.argument], done)
     _change_batch(replay, batch, 0)
-    replay.end_library()
+    if log.has_ended and not log.has_failed:  # else the rank may have been about to wait
+        replay.end_library()
     backend = next((text for kind, text, _ in replay.notes if kind == BACKEND_NOTE), None)
     notes = [note for note in replay.notes if note[0] != BACKEND_NOTE]
     return ReadRank(

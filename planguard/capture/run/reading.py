@@ -222,7 +222,7 @@ def _progress(one: ReadRank, action: dict[str, Any], waited: set[str]) -> Progre
     if one.times[id(action)][1] is not None or work in one.done:
         return Progress.COMPLETED
     if work is not None and work not in waited:
-        return Progress.ISSUED
+        return Progress.UNKNOWN  # nobody was there to see it end, and nobody stands in it
     if one.log.has_failed and action is one.actions[-1]:
         return Progress.FAILED  # the exception came out of it, or the rank never left it
     whole = one.log.has_ended and not one.log.has_failed
