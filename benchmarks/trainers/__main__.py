@@ -3,6 +3,7 @@
     python benchmarks/trainers                        all trainers that are installed
     python benchmarks/trainers --only "torch DDP"     some
     python benchmarks/trainers --table results.json   the table of an earlier run
+    TRAINERS_LIMIT=900 python benchmarks/trainers     on a busy machine: seconds of a command (180)
 
 Every trainer runs without PlanGuard (torch.profiler counts), under ``dryrun``, ``dryrun --stub``,
 ``precheck`` and the live guard, intact and with one slip. CPU, gloo, random models.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from trainers import Trainer
 
 HERE = Path(__file__).parent
-LIMIT = 180.0
-"""Seconds that a job or a command has."""
+LIMIT = float(os.environ.get("TRAINERS_LIMIT", "180"))
+"""Seconds that a job or a command has; a rank of a play has five sixths of it."""
 STALL = 8.0
 
 CALLS = {
@@ -187,7 +187,7 @@ def planguard(*words: str) -> list[str]:
 
 def before(trainer: Trainer, place: Path) -> dict[str, dict[str, Any]]:
     """Return what ``dryrun --stub`` and ``precheck`` say of the job, as it is and with its slip."""
-    more = {"TRAINERS_OUT": str(place / "out-before")}
+    more = {"TRAINERS_OUT": str(place / "out-before"), "TRAINERS_PATIENCE": str(LIMIT * 5 / 6)}
     script = str(HERE / "jobs" / f"{trainer.job}.py")
     words = [sys.executable, str(HERE / "play.py"), script, str(trainer.ranks), trainer.slip]
     run([*words, *trainer.arguments], more, 4 * LIMIT, place)

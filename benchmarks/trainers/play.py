@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+PATIENCE = float(os.environ["TRAINERS_PATIENCE"])
+
 
 def precheck(file, world):
     """Check ``main`` of a job with precheck."""
@@ -22,7 +24,7 @@ def precheck(file, world):
     from planguard.capture import precheck
     from planguard.errors import UsageError
 
-    options = {"model": "gloo", "on_unsafe": "return", "timeout": 150}
+    options = {"model": "gloo", "on_unsafe": "return", "timeout": PATIENCE}
     try:
         verdict = precheck(world, ranks="all", **options).run(job.main)
     except UsageError as error:
@@ -42,7 +44,7 @@ def stub(file, world, arguments):
 
     words = ["torchrun", "--nproc-per-node", str(world), str(file), *arguments]
     output = f"stub-{os.environ['TRAINERS_SLIP'] and 'slip'}"
-    options = ["--model", "gloo", "--timeout", "150", "-o", output]
+    options = ["--model", "gloo", "--timeout", str(PATIENCE), "-o", output]
     return main(["dryrun", "--stub", *options, "--", *words])
 
 
