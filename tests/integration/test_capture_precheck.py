@@ -520,3 +520,14 @@ def test_a_check_goes_on_behind_a_trace_and_a_gradient(tmp_path):
         check=False,
     )  # fmt: skip
     assert done.stdout.split() == ["SAFE", "SAFE"], done.stderr[-3000:]
+
+
+def test_a_job_that_names_a_device_and_no_backend_is_played_on_nccl():
+    """As torch takes it: what the job does on NCCL alone is in its plan."""
+
+    def job() -> None:
+        dist.init_process_group(device_id=torch.device("cuda:0"))
+        if dist.get_backend() == "nccl" and dist.get_rank() == 0:
+            dist.barrier()
+
+    assert precheck(2, on_unsafe="return").run(job).unsafe

@@ -259,7 +259,9 @@ def _initialized(current: Session) -> Any:
     def init_process_group(backend: Any = None, *_: Any, **options: Any) -> None:
         import torch.distributed as dist
 
-        current.backends[dist.group.WORLD] = _asked_for(backend)
+        # A device that may be named here is an accelerator's, and the backend of CUDA's is nccl.
+        is_bound = backend is None and options.get("device_id") is not None
+        current.backends[dist.group.WORLD] = "nccl" if is_bound else _asked_for(backend)
         current.named.append(named_backend(backend, sys._getframe(1)))  # noqa: SLF001 - the interpreter has no public way
         for name, expected in (("world_size", current.world_size), ("rank", current.rank)):
             given = options.get(name, -1)
