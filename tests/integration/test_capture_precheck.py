@@ -531,3 +531,28 @@ def test_a_job_that_names_a_device_and_no_backend_is_played_on_nccl():
             dist.barrier()
 
     assert precheck(2, on_unsafe="return").run(job).unsafe
+
+
+def test_a_list_that_begins_with_a_tensor_makes_one():
+    """As a meter makes the sum and the count that it reduces: of the same values and type. What is
+    made of a value that is made up is made up as well, wherever it stands.
+    """
+    double = torch.tensor(3.0, dtype=torch.float64)
+
+    def job() -> None:
+        for make in (torch.tensor, torch.as_tensor):
+            assert make([double, 4]).tolist() == [3.0, 4.0]
+            assert make([double, 4]).dtype == torch.float64
+            assert make([[double], [4]], dtype=torch.int32).tolist() == [[3], [4]]
+        dist.all_reduce(torch.ones(2))
+
+    assert run(job, 2).verdict.safe
+
+    def made_up(first: int) -> None:
+        large = torch.ones(3000, 3000)
+        total = torch.tensor([(large @ large).sum(), 4.0][::first])
+        if total.sum().item() > 0:
+            dist.barrier()
+
+    for first in (1, -1):
+        assert run(lambda first=first: made_up(first), 2, compute="stub").verdict.unknown

@@ -9,6 +9,7 @@ Where a tensor holds no values at all (fake tensors), zeros are read.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.made_up import is_marked, mark, tensors_in
+from planguard.capture.values.made_up import is_marked, listed, mark, tensors_in
 from planguard.capture.values.own_sizes import watch_sizes
 from planguard.capture.values.own_values import DECIDING, Readings
 from planguard.capture.values.sinks import is_shown_only, place_of
@@ -73,7 +74,8 @@ def watch_values(recorder: Recorder, readings: Readings | None = None) -> Iterat
     undo += [_patch(home, "load", lambda o: _loading(o, saved))
              for home in (torch, torch.serialization)]  # fmt: skip
     undo.append(_patch(torch.Tensor, "__deepcopy__", _copying))
-    undo += [_patch(torch, name, _making) for name in ("tensor", "as_tensor", "asarray")]
+    undo += [_patch(torch, name, lambda o: _making(o, recorder))
+             for name in ("tensor", "as_tensor", "asarray")]  # fmt: skip
     undo += [_patch(math, name, of_math) for name in HANDED_ON]
     undo += [_patch(json.JSONEncoder, name, of_json) for name in ("encode", "iterencode")]
     undo.append(_patch(torch.utils.dlpack, "to_dlpack", telling))
@@ -241,17 +243,53 @@ def _copying(original: Any) -> Any:
     return deepcopy
 
 
-def _making(original: Any) -> Any:
-    """Let a tensor that is made of watched numbers be marked."""
+def _making(original: Any, recorder: Recorder) -> Any:
+    """Let a tensor that is made of watched numbers, or of marked tensors, be marked."""
 
     def make(data: Any, *args: Any, **options: Any) -> Any:
-        if holds_watched(data) is None:
-            return original(data, *args, **options)
-        found = original(plain_of(data), *args, **options)
-        mark([found])
+        is_made_up = holds_watched(data) is not None
+        if is_made_up:
+            data = plain_of(data)
+        if isinstance(data, (list, tuple)) and (given := listed(data)):
+            is_made_up = is_made_up or any(map(is_marked, given))
+            data, options = _headed(data, args, options, is_fake=recorder.is_fake)
+        found = original(data, *args, **options)
+        if is_made_up:
+            mark([found])
         return found
 
     return make
+
+
+def _headed(data: Any, args: Any, options: Any, *, is_fake: bool) -> tuple[Any, Any]:
+    """Put a number in the place of a tensor without dimensions at the head of nested lists.
+
+    Torch finds the shape of lists by what stands first in each, and asks what has items by number
+    for its length. Tensors have none until a ``__getitem__`` is put into their class, as is done
+    here, and one without dimensions has no length (torch 2.13.0, ``compute_sizes`` in
+    ``tensor_new.cpp``). What is read of it, and the type of all, are as there.
+    """
+    import torch
+
+    heads = [data]
+    while isinstance(heads[-1], (list, tuple)) and heads[-1]:
+        heads.append(heads[-1][0])
+    if not isinstance(heads[-1], torch.Tensor) or heads[-1].dim():
+        return data, options
+    item = torch._C.TensorBase.item  # noqa: SLF001 - nothing is put in its place
+    made = 0 if is_fake else item(heads[-1])
+    for whole in reversed(heads[:-1]):
+        made = [made, *whole[1:]]
+    if args or options.get("dtype") is not None:
+        return made, options
+    kinds = (one.dtype if isinstance(one, torch.Tensor) else torch.tensor(one).dtype
+             for one in _leaves(data))  # fmt: skip
+    return made, {**options, "dtype": functools.reduce(torch.promote_types, kinds)}
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for one in data if isinstance(data, (list, tuple)) else ():
+        yield from _leaves(one) if isinstance(one, (list, tuple)) else (one,)
 
 
 def _doubtful(recorder: Recorder, tensor: Any) -> bool:
