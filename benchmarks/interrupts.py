@@ -3,6 +3,7 @@
     python benchmarks/interrupts.py --points 50 --seed 1
     python benchmarks/interrupts.py --points 50 --commands dryrun --asleep --latest 3
                                                                      signals alone, at the start
+    python benchmarks/interrupts.py --ways hang --patience 900       hangs alone, on a busy machine
 
 The points take turns among ``dryrun``, ``dryrun --stub`` and ``precheck``, and among SIGINT,
 SIGTERM, and a rank that stops at a random call while the others wait. Half of the signals of a
@@ -81,7 +82,7 @@ def command_of(which: str, way: str, stop: int, *, asleep: bool) -> list[str]:
 
 
 def point(
-    number: int, which: str, way: str, wait: float, stop: int, *, asleep: bool
+    number: int, which: str, way: str, wait: float, stop: int, *, asleep: bool, patience: float
 ) -> dict[str, object]:
     """Run one job to its point; return what was seen. One that is asleep never writes anything."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +112,7 @@ def point(
                 process.send_signal(signal.SIGINT if way == "SIGINT" else signal.SIGTERM)
             begin = time.monotonic()
             try:
-                process.wait(timeout=120)
+                process.wait(timeout=patience)
             except subprocess.TimeoutExpired:
                 process.kill()
             took = time.monotonic() - begin
@@ -146,7 +147,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=50)
     parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds that a command has")
     parser.add_argument("--asleep", action="store_true", help="jobs that sleep; signals alone")
     parser.add_argument("--latest", type=float, default=25.0, help="seconds of the last point")
     args = parser.parse_args()
@@ -154,10 +157,11 @@ def main() -> int:
     rows = []
     for number in range(args.points):
         which = args.commands[number % len(args.commands)]
-        way = WAYS[number // len(args.commands) % 3]
+        way = args.ways[number // len(args.commands) % len(args.ways)]
         way = "SIGTERM" if args.asleep and way == "hang" else way
         wait = chosen.uniform(0, args.latest)
-        row = point(number, which, way, wait, chosen.randrange(60), asleep=args.asleep)
+        more = {"asleep": args.asleep, "patience": args.patience}
+        row = point(number, which, way, wait, chosen.randrange(60), **more)
         rows.append(row)
         print(json.dumps(row), flush=True)
     bad = [row for row in rows if row["left"] or not row["said"] or row["said"] == "SAFE"]

@@ -534,8 +534,8 @@ def test_a_job_that_names_a_device_and_no_backend_is_played_on_nccl():
 
 
 def test_a_list_that_begins_with_a_tensor_makes_one():
-    """As a meter makes the sum and the count that it reduces: of the same values and type. What is
-    made of a value that is made up is made up as well, wherever it stands.
+    """As a meter makes the sum and the count that it reduces: of the same values and type. A value
+    that is made up stays so, wherever it stands.
     """
     double = torch.tensor(3.0, dtype=torch.float64)
 
@@ -544,6 +544,7 @@ def test_a_list_that_begins_with_a_tensor_makes_one():
             assert make([double, 4]).tolist() == [3.0, 4.0]
             assert make([double, 4]).dtype == torch.float64
             assert make([[double], [4]], dtype=torch.int32).tolist() == [[3], [4]]
+            assert make(double).dtype == torch.float64
         dist.all_reduce(torch.ones(2))
 
     assert run(job, 2).verdict.safe

@@ -28,7 +28,7 @@ def ranks(backend, bound, *words):
         port = str(one.getsockname()[1])
     environment = {
         **os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port,
-        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", 
+        "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
         "ASKED": json.dumps({"backend": backend, "bound": bound}),
     }  # fmt: skip
     started = [

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.values.made_up import is_marked, listed, mark, tensors_in
+from planguard.capture.values.made_up import is_marked, mark, tensors_in
 from planguard.capture.values.own_sizes import watch_sizes
 from planguard.capture.values.own_values import DECIDING, Readings
 from planguard.capture.values.sinks import is_shown_only, place_of
@@ -244,16 +244,12 @@ def _copying(original: Any) -> Any:
 
 
 def _making(original: Any, recorder: Recorder) -> Any:
-    """Let a tensor that is made of watched numbers, or of marked tensors, be marked."""
+    """Let a tensor that is made of watched numbers be marked."""
 
     def make(data: Any, *args: Any, **options: Any) -> Any:
         is_made_up = holds_watched(data) is not None
-        if is_made_up:
-            data = plain_of(data)
-        if isinstance(data, (list, tuple)) and (given := listed(data)):
-            is_made_up = is_made_up or any(map(is_marked, given))
-            data, options = _headed(data, args, options, is_fake=recorder.is_fake)
-        found = original(data, *args, **options)
+        given, options = _headed(data, args, options, is_fake=recorder.is_fake)
+        found = original(plain_of(given) if is_made_up else given, *args, **options)
         if is_made_up:
             mark([found])
         return found
@@ -274,7 +270,7 @@ def _headed(data: Any, args: Any, options: Any, *, is_fake: bool) -> tuple[Any, 
     heads = [data]
     while isinstance(heads[-1], (list, tuple)) and heads[-1]:
         heads.append(heads[-1][0])
-    if not isinstance(heads[-1], torch.Tensor) or heads[-1].dim():
+    if len(heads) == 1 or not isinstance(heads[-1], torch.Tensor) or heads[-1].dim():
         return data, options
     item = torch._C.TensorBase.item  # noqa: SLF001 - nothing is put in its place
     made = 0 if is_fake else item(heads[-1])
@@ -283,7 +279,7 @@ def _headed(data: Any, args: Any, options: Any, *, is_fake: bool) -> tuple[Any, 
     if args or options.get("dtype") is not None:
         return made, options
     kinds = (one.dtype if isinstance(one, torch.Tensor) else torch.tensor(one).dtype
-             for one in _leaves(data))  # fmt: skip
+             for one in _leaves(plain_of(data)))  # fmt: skip
     return made, {**options, "dtype": functools.reduce(torch.promote_types, kinds)}
 
 
