@@ -86,7 +86,9 @@ def kineto() -> Iterator[bytes]:
         trace = json.loads(gzip.decompress(file.read_bytes()))
         marks = ("c10d::", "record_param_comms", "nccl", "gloo")
         trace["traceEvents"] = [
-            event for event in trace["traceEvents"] if str(event.get("name")).startswith(marks)
+            event
+            for event in trace.get("traceEvents", ())  # some are of other kinds
+            if str(event.get("name")).startswith(marks)
         ][:40]
         yield json.dumps(trace).encode()
 

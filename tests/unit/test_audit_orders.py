@@ -30,9 +30,7 @@ def dumps(tmp_path, first, *, members=None, shared=3):
             for n in range(shared)
             for m, name in enumerate(own)
         ]
-        rows.append(
-            entry(number=2 * shared, seq=shared + 1, group=group, state="started", line=40)
-        )
+        rows.append(entry(number=2 * shared, seq=shared + 1, group=group, state="started", line=40))
         write(tmp_path, rank, rows, groups)
 
 

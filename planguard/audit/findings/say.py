@@ -101,7 +101,8 @@ LEFT_OUT = "cause: by the order that most have; a call left out looks as one tha
 
 
 def _changed_words(scene: Scene, odd: Changed) -> str:
-    first, second = (f"#{at} on {group_words(scene, group)}" for group, at in (odd.first, odd.second))
+    places = odd.first, odd.second
+    first, second = (f"#{at} on {group_words(scene, group)}" for group, at in places)
     return (
         f"by majority {name_ranks(odd.odd)} changed the order: {first} before {second}, which "
         f"{name_ranks(odd.rest)} have the other way round"

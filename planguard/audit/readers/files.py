@@ -13,7 +13,6 @@ from planguard.audit.readers.blocks import STDIN, DamagedError, blocks
 from planguard.audit.readers.marks import tells
 from planguard.audit.readers.safe import MAX_BYTES
 from planguard.audit.readers.sieve import KEPT, Sieve
-from planguard.audit.readers.snapshot import SMALLER, is_snapshot
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.words import clean, cut
 
@@ -155,6 +154,8 @@ def _content(path: Path, stream: Iterator[bytes]) -> Content:
         if size > LARGE and _is_log(held[0]):
             return _sieved(name, held, stream)
         if size > MAX_BYTES:
+            from planguard.audit.readers.snapshot import SMALLER, is_snapshot  # rare
+
             hint = SMALLER if is_snapshot(held[0]) else "keep one step of it"
             raise PlanError(f"larger than {MAX_BYTES:,} bytes", file=name, hint=hint)
     return Content(b"".join(held))

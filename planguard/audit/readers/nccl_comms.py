@@ -10,8 +10,9 @@ creates a communicator while an earlier creation of that size is open, or has an
 largest size at the same place in memory, or instead of all that it has, is a later process,
 whatever its number; so is one that speaks for a device behind the last word of another process of
 that device. Instead of all: only where the log has nothing of how that process booted, since one
-process may use its default communicator at first, and then another one of all. Where processes without a common communicator follow each other on other devices,
-nothing tells a later run from another part of the same one.
+process may use its default communicator at first, and then another one of all. Where processes
+without a common communicator follow each other on other devices, nothing tells a later run from
+another part of the same one.
 """
 
 from __future__ import annotations
