@@ -109,8 +109,7 @@ def step_ends(step, rank, why="Exited with exit code 1"):
 
 
 LIMIT = [
-    "slurmstepd: error: *** STEP 77.1 ON nid001 CANCELLED AT 2026-11-19T12:00:00 DUE TO TIME "
-    "LIMIT ***",
+    "slurmstepd: error: *** STEP 77.1 ON n1 CANCELLED AT 2026-11-19T12:00:00 DUE TO TIME LIMIT ***",
 ]
 
 
