@@ -57,7 +57,7 @@ def main() -> int:
         sys.stderr.write("interrupted\n")
         return 130
     finally:
-        gc.freeze()  # the process ends: to walk all that it holds, twice, finds nothing to give back
+        gc.freeze()  # the process ends: to walk all that it holds, twice, would find nothing
         sys.unraisablehook = others
 
 
