@@ -14,6 +14,7 @@ from planguard.cli.outputs import outputs_of, targets_of
 from planguard.config import Settings, load_settings
 from planguard.errors import PlanError, UsageError
 from planguard.files import refuse_special
+from planguard.garbage import no_collection
 from planguard.options import MODEL_NAMES, seconds
 from planguard.report import FORMATS, ReportOptions, Result
 from planguard.report.policy import apply_policy, passes
@@ -114,7 +115,8 @@ class Audit:
             refuse_special(path)
         if args.watch is not None:
             return _watch(args, outputs)
-        return _report(args, outputs, [_audit(args, [*args.paths, *args.stacks])])
+        with no_collection():  # to its end: what the recordings hold is walked in vain otherwise
+            return _report(args, outputs, [_audit(args, [*args.paths, *args.stacks])])
 
 
 def _seconds(text: str) -> float:

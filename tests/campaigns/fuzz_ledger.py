@@ -13,7 +13,7 @@ FORMATS = {
              "mscclpp", "plan", "certificate"),
     "XML": ("msccl",),
     "FX graphs": ("fx",),
-    "pickles": ("flight-recorder",),
+    "pickles": ("flight-recorder", "snapshot"),
     "traces and logs": ("kineto", "execution-trace", "nccl-log", "own-log", "stacks", "run-log",
                         "shim-log", "chakra", "chakra-trace", "text", "ras", "clog",
                         "packed", "sieve"),

@@ -119,6 +119,13 @@ def sieved(path: Path) -> object:
     return read_text(sieve.kept(), str(path))
 
 
+def snapshot(path: Path) -> object:
+    """Snapshots of torch's allocator."""
+    from planguard.audit.readers.snapshot import read_snapshot
+
+    return read_snapshot(path.read_bytes(), str(path), "s")
+
+
 def certificate(path: Path) -> object:
     """The checkers of certificates: whatever the shape, they accept, reject or say malformed."""
     from planguard.certificate.__main__ import MALFORMED
@@ -176,6 +183,7 @@ def readers() -> dict[str, Reader]:
         found[name] = Reader(dump(function), zips, "input")
     found["packed"] = Reader(packed, (), "input")
     found["sieve"] = Reader(sieved, (), "input")
+    found["snapshot"] = Reader(snapshot, (), "input.pickle")
     found["run-log"] = Reader(run_log, (), "input.pgrun")
     found["shim-log"] = Reader(shim_log, (), "input.pglog")
     found["certificate"] = Reader(certificate, (), "input")

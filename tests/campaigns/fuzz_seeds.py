@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 import re
 import sys
 import tempfile
@@ -85,7 +86,9 @@ def kineto() -> Iterator[bytes]:
         trace = json.loads(gzip.decompress(file.read_bytes()))
         marks = ("c10d::", "record_param_comms", "nccl", "gloo")
         trace["traceEvents"] = [
-            event for event in trace["traceEvents"] if str(event.get("name")).startswith(marks)
+            event
+            for event in trace.get("traceEvents", ())  # some are of other kinds
+            if str(event.get("name")).startswith(marks)
         ][:40]
         yield json.dumps(trace).encode()
 
@@ -221,6 +224,7 @@ def texts() -> Iterator[bytes]:
     _tests()
     import in_hand_cases
     import test_audit_logs
+    import test_audit_models
     import test_audit_stalls
 
     for case in in_hand_cases.CASES.values():
@@ -237,12 +241,27 @@ def texts() -> Iterator[bytes]:
     yield "\n".join(test_audit_stalls.XLA.format(n=n) for n in (0, 1)).encode()
     for rows in test_audit_stalls.ENDS.values():
         yield "\n".join(rows).encode()
+    yield "\n".join(test_audit_stalls.barrier((6, 0))).encode()
+    yield "\n".join(test_audit_stalls.silent(3, 5)).encode()
+    yield "\n".join(test_audit_models.rows(test_audit_models.differs((9, 9, 8)))).encode()
+    yield "\n".join(test_audit_models.rows([(1, test_audit_models.sizes(1, 3))])).encode()
 
 
 def ras() -> Iterator[bytes]:
     """Reports of RAS, as JSON."""
     rank = {"rank": 0, "host": "a", "pid": 1, "collective_counts": {"AllReduce": 3}}
     yield json.dumps({"communicators": [{"hash": "a", "size": 1, "ranks": [rank]}]}).encode()
+
+
+def snapshots() -> Iterator[bytes]:
+    """Small snapshots of an allocator, with and without their trace."""
+    _tests()
+    from memory_cases import played
+
+    for seed in range(3):
+        document = played(seed, 12).snapshot()
+        yield pickle.dumps(document, 2)
+        yield pickle.dumps(document["segments"], 4)
 
 
 def clog() -> Iterator[bytes]:
@@ -281,5 +300,6 @@ MADE: dict[str, Callable[[], Iterator[bytes]]] = {
     "clog": clog,
     "packed": packed,
     "sieve": texts,
+    "snapshot": snapshots,
     "certificate": certificates,
 }

@@ -115,6 +115,45 @@ def test_a_second_group_of_all_is_no_later_run(is_first_used, tmp_path):
     assert "several runs" not in str(verdict.approximations)
 
 
+@pytest.mark.parametrize("step", ["Bootstrap : Using eth0:10.0.0.1<0>", "cudaDriverVersion 12020"])
+@pytest.mark.parametrize(("first", "then", "said"), [
+    ((2, 2, 2), (5, 4, 5), [("PG007", (1,))]),
+    ((3, 2, 3), (5, 4, 5), [("PG007", (1,))]),
+    ((2, 2, 2), (5, 5, 5), []),
+])  # fmt: skip
+def test_a_default_group_that_is_used_at_first_only_is_no_earlier_run(
+    step, first, then, said, tmp_path
+):
+    """A process that printed how it started, once, goes on with another communicator of all."""
+    run = Run("0xfeed", 100)
+    rows = [f"{run.head(rank)}{step}" for rank in range(3)] + run.rows(first)
+    for rank in range(3):
+        rows += run.made(rank, identity="0xd00d")
+        own = run.calls(rank, then[rank], sub=True)
+        rows += [row.replace("nranks=2", "nranks=3") for row in own]
+    stuck, verdict = found(tmp_path, rows)
+    assert stuck[: len(said)] == said
+    assert bool(stuck) == bool(said)
+    assert "several runs" not in str(verdict.approximations)
+    assert verdict.stats.actions == sum(first) + sum(then)
+    again = Run("0xbeef", 100, heap="b")
+    rows += [f"{again.head(rank)}{step}" for rank in range(3)] + again.rows((6, 6, 5))
+    stuck, verdict = found(tmp_path, rows)
+    assert stuck == [("PG007", (2,))]
+    assert "several runs" in str(verdict.approximations)
+
+
+def test_both_steps_of_a_start_are_one_start(tmp_path):
+    """Rank 0 boots first and loads its driver then, the others the other way round."""
+    run, rows = Run("0xfeed", 100), []
+    for rank in range(3):
+        steps = ["cudaDriverVersion 12020", "Bootstrap: Using eth0:10.0.0.1<0>"]
+        rows += [f"{run.head(rank)}{step}" for step in steps[:: 1 if rank else -1]]
+    stuck, verdict = found(tmp_path, rows + run.rows((5, 4, 5)))
+    assert stuck == [("PG007", (1,))]
+    assert "several runs" not in str(verdict.approximations)
+
+
 @pytest.mark.parametrize("is_later", [True, False])
 def test_a_creation_that_did_not_end_is_of_its_run(is_later, tmp_path):
     """Rank 2 did not come to the creation of the second run; of a first one that is over nothing

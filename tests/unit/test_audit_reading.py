@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import subprocess
+import sys
 
 import pytest
 from audit_dumps import codes, entry, write
 
 import planguard as pg
+from planguard.audit.readers.files import collect
 from planguard.cli import main
 from planguard.errors import PlanError
 
@@ -313,3 +316,28 @@ def test_the_folders_of_several_nodes_say_no_ranks(tmp_path):
     verdict = pg.audit(tmp_path)
     assert verdict.unknown
     assert "neither its name nor its content says a rank" in verdict.findings[0].message
+
+
+def test_files_of_a_folder_come_in_order_and_links_are_not_followed(tmp_path):
+    """Those of a folder stand before those of its inner folders; hidden files are left out."""
+    for name in ("b.err", "a.err", "z/1.err", "c/2.err", "c/d/3.err", ".hidden", "c/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "link.err").symlink_to(tmp_path / "a.err")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = [str(one.path.relative_to(tmp_path)) for one in collect([str(tmp_path)], None)]
+    assert found == ["a.err", "b.err", "c/2.err", "c/d/3.err", "z/1.err"]
+
+
+def test_an_audit_of_dumps_loads_no_readers_of_other_kinds(tmp_path):
+    """What it does not need takes more of its time than the dumps of a hundred ranks."""
+    stuck(tmp_path, (0,), 2)
+    code = (
+        "import sys; from planguard.cli import main; main(['audit', sys.argv[1]]); "
+        "print([n for n in ('importlib.metadata', 'planguard.audit.readers.text_log', "
+        "'planguard.audit.readers.snapshot') if n in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "PG501" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -96,3 +96,49 @@ def test_a_run_that_came_to_its_end_before_is_no_evidence(tmp_path):
     done = "INFO 2026-11-19 11:05:02,120 api.py:879] [default] worker group successfully finished."
     verdict = audit(tmp_path, [OMP, *CRASH, done, OMP, *behind(2)])
     assert codes(verdict) == [("PG007", (2,))]
+
+
+def step_ends(step, rank, why="Exited with exit code 1"):
+    """What Slurm prints where a task of a step failed, and the others are ended."""
+    return [
+        f"srun: error: nid001: task {rank}: {why}",
+        f"srun: launch/slurm: _step_signal: Terminating StepId=77.{step}",
+        f"slurmstepd: error: *** STEP 77.{step} ON nid001 CANCELLED AT 2026-11-19T10:00:00 ***",
+        f"srun: Force Terminated StepId=77.{step}",
+    ]
+
+
+LIMIT = [
+    "slurmstepd: error: *** STEP 77.1 ON n1 CANCELLED AT 2026-11-19T12:00:00 DUE TO TIME LIMIT ***",
+]
+
+
+@pytest.mark.parametrize("last", [LIMIT, step_ends(1, 0)])
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ([*behind(2), *step_ends(0, 0)], CRASH, [("PG506", (1,))]),
+        (step_ends(0, 1, "Killed"), behind(2), [("PG007", (2,))]),
+        ([*behind(1), *step_ends(0, 0)], behind(2), [("PG007", (2,))]),
+    ],
+)
+def test_of_steps_of_a_slurm_job_in_one_log_the_last_counts(one, two, said, last, tmp_path):
+    """Two ``srun`` of one script, one behind the other, and no line of a launch in between."""
+    verdict = audit(tmp_path, [*one, *two, *last])
+    assert codes(verdict) == said
+    assert "2 starts of the job: number 2" in json.dumps(verdict.to_json())
+
+
+def test_a_step_that_says_nothing_leaves_the_one_before(tmp_path):
+    """The second step ended well enough to print nothing of its calls."""
+    verdict = audit(tmp_path, [*behind(2), *step_ends(0, 0), *LIMIT])
+    assert codes(verdict) == [("PG007", (2,))]
+    assert "the last start of the job tells of no failure" in json.dumps(verdict.to_json())
+
+
+def test_steps_that_ran_beside_each_other_are_one_start(tmp_path):
+    """One ``srun`` for each node: rank 1 raised on the first, the second is ended before it."""
+    rows = [*CRASH, *waits(2), *step_ends(1, 2), *step_ends(0, 1), *waits(3), *step_ends(1, 3)]
+    verdict = audit(tmp_path, rows)
+    assert ("PG506", (1,)) in codes(verdict)
+    assert "starts of the job" not in json.dumps(verdict.to_json())

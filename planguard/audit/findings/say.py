@@ -25,6 +25,7 @@ from planguard.audit.findings.wording import (
 )
 from planguard.audit.readers.part import PARTIAL
 from planguard.audit.rounds.disagree import skipped
+from planguard.audit.rounds.orders import Changed, changed
 from planguard.recording import CALLS, Progress
 from planguard.verdict import CycleEdge, Location
 from planguard.words import clean, listed, name_ranks, plural, shown
@@ -78,17 +79,33 @@ def cycle(scene: Scene, waits: list[Wait], part: list[int]) -> Finding:
     )
     ranks = [wait.rank for wait in waits]
     notes = evidence_note(scene, waits) + wavefront_note(scene, ranks) + settle_note(scene, waits)
+    odd = changed(scene.rounds, waits, scene.graph.earlier)
+    voters = () if odd is None else (*odd.odd, *odd.rest)
+    blamed = "" if odd is None else f"; {_changed_words(scene, odd)}"
     return finding(
         scene,
         code,
-        f"{kinds[code]}: {'; '.join(told[:3])}{more}",
+        f"{kinds[code]}: {'; '.join(told[:3])}{more}{blamed}",
         [(wait.rank, wait.action) for wait in waits],
         # A stack that lends an action shows one moment: the calls show the rank in no other one.
-        also=[*((rank, CALLS) for rank in ranks), *time_facts(scene, waits)],
+        also=[*((rank, CALLS) for rank in (*ranks, *voters)), *time_facts(scene, waits)],
+        ranks=tuple(sorted(ranks)) if odd is None else odd.odd,
         cycle=edges,
         subkind="cycle",
         related=("PG501",),
-        notes=tuple(notes),
+        notes=(*(() if odd is None else (LEFT_OUT,)), *notes),
+    )
+
+
+LEFT_OUT = "cause: by the order that most have; a call left out looks as one that comes later"
+
+
+def _changed_words(scene: Scene, odd: Changed) -> str:
+    places = odd.first, odd.second
+    first, second = (f"#{at} on {group_words(scene, group)}" for group, at in places)
+    return (
+        f"by majority {name_ranks(odd.odd)} changed the order: {first} before {second}, which "
+        f"{name_ranks(odd.rest)} have the other way round"
     )
 
 

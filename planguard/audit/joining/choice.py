@@ -52,7 +52,7 @@ def choose(parts: Sequence[Part]) -> tuple[dict[int, Part], list[Gap], list[str]
         same = [part for part in own if PRIORITY.index(part.kind) == best]
         lasts = []
         for alike in by_backend(same):
-            last = max(alike, key=_moment)
+            last = alike[0] if len(alike) == 1 else max(alike, key=_moment)
             lasts.append(last)
             others = [part for part in alike if part is not last]
             if others:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.audit.joining.names import may_be_tasks, no_ranks
-from planguard.audit.readers.part import NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
-from planguard.audit.readers.text_log import LOCAL
+from planguard.audit.readers.part import LOCAL, NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.recording import UNNAMED, Observed, Track
 from planguard.words import clean

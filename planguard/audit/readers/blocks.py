@@ -68,9 +68,11 @@ def _packed(path: Path) -> Iterator[bytes]:
             yield from _plain(_stream(sys.stdin.buffer), name)
             return
         with open(name, "rb", opener=_at_once, buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            known = os.fstat(file.fileno())
+            if not stat.S_ISREG(known.st_mode):
                 raise PlanError("not a regular file", file=name)
-            yield from _plain(_stream(file), name)
+            # A buffer as large as a block is laid out, and given back, for each small file.
+            yield from _plain(_stream(file, min(BLOCK, known.st_size + 1)), name)
     except OSError as error:
         raise PlanError(f"cannot be read: {error.strerror}", file=name) from None
 
@@ -80,9 +82,9 @@ def _at_once(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NONBLOCK)
 
 
-def _stream(file: IO[bytes] | Any) -> Iterator[bytes]:
+def _stream(file: IO[bytes] | Any, size: int = BLOCK) -> Iterator[bytes]:
     total = 0
-    while (block := file.read(BLOCK)) and total < MAX_STREAM:
+    while (block := file.read(size)) and total < MAX_STREAM:
         total += len(block)
         yield block
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,6 @@ from planguard.audit.readers.blocks import STDIN, DamagedError, blocks
 from planguard.audit.readers.marks import tells
 from planguard.audit.readers.safe import MAX_BYTES
 from planguard.audit.readers.sieve import KEPT, Sieve
-from planguard.audit.readers.snapshot import SMALLER, is_snapshot
 from planguard.errors import PlanError, UsageError, shorten
 from planguard.words import clean, cut
 
@@ -85,18 +83,25 @@ def collect(paths: list[str], prefix: str | None) -> list[Input]:
 
 def _walk(folder: Path, prefix: str | None) -> list[Path]:
     """Return the regular files of a folder in a stable order; links to folders are not followed."""
-    files = []
-    for root, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(root) / name
+    files, waiting = [], [folder]
+    while waiting:
+        root = waiting.pop()
+        try:
+            with os.scandir(root) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError:
+            continue  # a folder that may not be read, inside of one that may
+        for entry in entries:
+            name = entry.name
             if name.startswith(".") or name.endswith(_IGNORED):
                 continue
             if prefix is not None and prefix not in name:
                 continue
             # A pipe would block, a device never end.
-            if stat.S_ISREG(path.lstat().st_mode):
-                files.append(path)
+            if entry.is_file(follow_symlinks=False):
+                files.append(root / name)
+        inner = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        waiting += [root / name for name in reversed(inner)]
     return files
 
 
@@ -149,6 +154,8 @@ def _content(path: Path, stream: Iterator[bytes]) -> Content:
         if size > LARGE and _is_log(held[0]):
             return _sieved(name, held, stream)
         if size > MAX_BYTES:
+            from planguard.audit.readers.snapshot import SMALLER, is_snapshot  # rare
+
             hint = SMALLER if is_snapshot(held[0]) else "keep one step of it"
             raise PlanError(f"larger than {MAX_BYTES:,} bytes", file=name, hint=hint)
     return Content(b"".join(held))

@@ -73,10 +73,15 @@ class Entries:
         self.open: dict[str, list[int]] = defaultdict(list)
         self.hidden = 0
         self._last: dict[tuple[int, str, bool], Newest] = {}
+        self._columns: tuple[Any, ...] = ()
 
     @property
     def newest(self) -> dict[tuple[int, str], Newest]:
         """The last numbers of each process group, by its ``pg_id`` (-1: none) and its own name."""
+        if self._columns:
+            with self._told():
+                self._count_columns(*self._columns)
+            self._columns = ()
         found: dict[tuple[int, str], Newest] = {}
         for (own, name, is_pair), one in self._last.items():
             other = found.pop((own, name), one)
@@ -89,6 +94,19 @@ class Entries:
         key = own, text(pair[0], 200), is_pair
         self._last.pop(key, None)  # in the order of their last entries
         self._last[key] = Newest(group_name(pair), number, is_pair)
+
+    def _count_columns(
+        self,
+        rows: list[Row],
+        slots: array[int],
+        position: array[int],
+        pair: array[int],
+        own: array[int],
+        is_pair: bytes,
+    ) -> None:
+        last = dict(zip(zip(own, slots, is_pair, strict=True), range(len(own)), strict=True))
+        for (one, row, is_two), n in sorted(last.items(), key=itemgetter(1)):
+            self._count(one, rows[row][0], max(position[n], pair[n]), is_pair=bool(is_two))
 
     def read(self, entries: list[Any]) -> None:
         """Read all entries, oldest first.
@@ -139,9 +157,7 @@ class Entries:
         slots = array("I", slot)
         number, created, position, pair, op, own = (array("q", column) for column in columns[:6])
         state, is_retired, is_pair = columns[6:]
-        last = dict(zip(zip(own, slots, is_pair, strict=True), range(len(own)), strict=True))
-        for (one, row, is_two), n in sorted(last.items(), key=itemgetter(1)):
-            self._count(one, rows[row][0], max(position[n], pair[n]), is_pair=bool(is_two))
+        self._columns = rows, slots, position, pair, own, is_pair
         self.part.dropped = max(0, number[0])
         # Most often every row is a call of its own, and the columns are there already.
         is_same = place_of == list(range(len(rows)))

@@ -30,6 +30,7 @@ from planguard.errors import PlanError
 HEAD = ("version", "comm_lib_version", "pg_config", "rank")
 MAX_ENTRIES = 20_000_000
 MAX_MEMBERS = 1_000_000
+_VERSION = re.compile(r"2\.\d{1,4}")
 _MEMBERS = re.compile(r"\s*\[\s*(?:\d{1,9}(?:\s*,\s*\d{1,9})*)?\s*\]\s*")
 
 
@@ -80,7 +81,7 @@ def _part(head: tuple[Any, ...], file: str) -> Part:
         PlanError: An unsupported version (PG913), or groups that are none.
     """
     version, library, groups, rank = head
-    if not isinstance(version, str) or not re.fullmatch(r"2\.\d{1,4}", version):
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise PlanError(
             "version of the dump is not supported",
             code="PG913",

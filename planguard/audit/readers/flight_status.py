@@ -48,9 +48,12 @@ def compare_status(value: Any, found: Entries) -> None:
         value: ``pg_status`` of the dump, of any form; what is none is left out.
         found: Its entries.
     """
+    statuses = _statuses(value)
+    if not statuses:
+        return
     part, newest = found.part, found.newest
     numbered = any(own >= 0 for own, _ in newest)
-    for key, status in _statuses(value).items():
+    for key, status in statuses.items():
         # Where entries do not number their process group, its name is all there is.
         own = [one for (n, name), one in newest.items() if key == (str(n) if numbered else name)]
         own = own or [one for (_, name), one in newest.items() if key == name]

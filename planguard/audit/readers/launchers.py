@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.part import Part
+from planguard.audit.readers.part import LOCAL, Part
 from planguard.audit.readers.stderr import ABANDONED
-from planguard.audit.readers.text_log import LOCAL
 from planguard.words import name_ranks
 
 if TYPE_CHECKING:

@@ -9,8 +9,10 @@ A log that was appended to holds the words of processes that are no more. One th
 creates a communicator while an earlier creation of that size is open, or has another one of its
 largest size at the same place in memory, or instead of all that it has, is a later process,
 whatever its number; so is one that speaks for a device behind the last word of another process of
-that device. Where processes without a common communicator follow each other on other devices,
-nothing tells a later run from another part of the same one.
+that device. Instead of all: only where the log has nothing of how that process booted, since one
+process may use its default communicator at first, and then another one of all. Where processes
+without a common communicator follow each other on other devices, nothing tells a later run from
+another part of the same one.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ MADE = re.compile(
     rb"(?:[^\n]{0,200}?commId (?P<id>0x[0-9a-f]{1,16}))?"
     rb"[^\n]{0,80}?Init (?P<state>START|COMPLETE)"
 )
-_BOOTS = re.compile(_PROCESS + rb"Bootstrap ?: Using ")
-"""``bootstrapNetInit`` (``src/bootstrap.cc``): once in a process."""
+_BOOTS = re.compile(_PROCESS + rb"(?P<step>Bootstrap ?: Using|cudaDriverVersion) ")
+"""``bootstrapNetInit`` (``src/bootstrap.cc``), of a subsystem of its own from 2.23 on, and
+``initOnceFunc`` (``src/misc/cudawrap.cc``), of INIT: each once in a process, in any order."""
 LONGEST = 2000
 NO_ID = b"0x0"
 """What stands for the identity of a split from NCCL 2.23 on."""
@@ -87,11 +90,11 @@ class Process:
     devices: set[tuple[bytes, bytes, bytes]] = field(default_factory=set)
     pointers: dict[bytes, str] = field(default_factory=dict)
     _splits: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
-    _has_booted: bool = False
+    _booted: set[bytes] = field(default_factory=set)
 
-    def boot(self) -> None:
-        """Take that it starts."""
-        self._has_booted = True
+    def boot(self, step: bytes) -> None:
+        """Take a step of its start."""
+        self._booted.add(step)
 
     def make(self, made: re.Match[bytes]) -> None:
         """Take a line of a creation, ``START`` or ``COMPLETE``."""
@@ -136,7 +139,7 @@ class Process:
         if line.re is CALL:
             return False
         if line.re is not MADE:
-            return self._has_booted or bool(self.inits or self.calls)
+            return line["step"] in self._booted or bool(self.inits or self.calls)
         identity, size = id_of(line), int(line["size"])
         if identity is None:
             return line["state"] == b"COMPLETE" and line["comm"] in self.places
@@ -156,7 +159,7 @@ def _said(line: bytes) -> re.Match[bytes] | None:
         return CALL.search(line)
     if b"Init " in line:
         return MADE.search(line)
-    return _BOOTS.search(line) if b"Bootstrap" in line else None
+    return _BOOTS.search(line) if b"Bootstrap" in line or b"cudaDriver" in line else None
 
 
 def processes_of(data: bytes) -> tuple[list[Process], bool]:
@@ -189,21 +192,30 @@ def processes_of(data: bytes) -> tuple[list[Process], bool]:
 
 
 class _Uses:
-    """Which communicators were completed, and until when each process calls on its pointers."""
+    """Which communicators were completed, and until when each process calls on its pointers.
+
+    Attributes:
+        booted: Names of processes whose starts the log holds: a later one of the name says so.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self.completed: set[str] = set()
+        self.booted: set[bytes] = set()
         self.last: dict[tuple[bytes, bytes], int] = {}
         for number, line in rows:
             if line.re is CALL:
                 self.last[line["process"], line["comm"]] = number
             elif line.re is MADE and line["state"] == b"COMPLETE":
                 self.completed.add(id_of(line) or "")
+            elif line.re is _BOOTS:
+                self.booted.add(line["process"])
 
     def replaces(self, process: Process, line: re.Match[bytes], number: int) -> bool:
         """Tell whether a creation begins what a process goes on with, and all before it is left."""
         identity = id_of(line)
-        if identity not in self.completed or identity in process.inits or not process.calls:
+        if process.name in self.booted or not process.calls:
+            return False
+        if identity not in self.completed or identity in process.inits:
             return False
         most = max((one.size for one in process.inits.values()), default=0)
         is_used = self.last.get((process.name, line["comm"]), -1) > number
@@ -242,7 +254,7 @@ def _told(rows: Rows, shared: set[bytes], starts: dict[str, int], uses: _Uses) -
             if identity is not None and process.run:
                 starts[identity] = max(starts.get(identity, 0), process.run)
         else:
-            process.boot()
+            process.boot(line["step"])
     return found
 
 

@@ -29,6 +29,8 @@ PARTIAL = {
 """Kinds that leave out calls which their rank made, and what they do tell."""
 CONCLUDED = "is concluded from the dumps"
 """What a note says of a number of ranks that nothing states."""
+LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
+"""Doubt of what is told of a rank that only such a number names."""
 LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
 DOUBT = "doubt"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -130,10 +131,15 @@ nothing follows but that it is no proof of the contrary."""
 
 
 def _read(data: bytes, kind: str, file: str) -> list[Part]:
+    found = _reader(kind)(data, file)
+    return found if isinstance(found, list) else [found]
+
+
+@cache
+def _reader(kind: str) -> Callable[[bytes, str], Part | list[Part]]:
     module, function = READERS[kind]
     reader: Callable[[bytes, str], Part | list[Part]] = getattr(import_module(module), function)
-    found = reader(data, file)
-    return found if isinstance(found, list) else [found]
+    return reader
 
 
 def _useless(one: Input, data: bytes) -> list[Part]:

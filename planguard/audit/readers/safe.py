@@ -22,7 +22,7 @@ from planguard.errors import PlanError, shorten
 from planguard.garbage import no_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAX_BYTES = 512 << 20
 """Largest input, compressed or not."""
@@ -100,13 +100,14 @@ def dump_columns(data: bytes, known: dict[bytes, Any]) -> tuple[Any, ...] | None
     """
     # What the kernel keeps grows with the bytes, so a small dump cannot ask for much: to say so to
     # the system takes longer than to read one.
-    more = len(data) * GROWTH + SLACK if len(data) > SMALL else 0
+    read: Callable[..., tuple[Any, ...] | None] = kernels.current().dump_columns
+    if len(data) <= SMALL:
+        return read(data, known)
     try:
-        with _address_space(more) if more else contextlib.nullcontext(), no_collection():
-            found: tuple[Any, ...] | None = kernels.current().dump_columns(data, known)
+        with _address_space(len(data) * GROWTH + SLACK), no_collection():
+            return read(data, known)
     except MemoryError:
         return None
-    return found
 
 
 def _expect_plain_keys(data: bytes, file: str, hint: str) -> None:

@@ -1,18 +1,20 @@
 """The starts of a job in one log: what one of them says is no evidence of another.
 
 A launcher says that it starts anew; the number of calls of a rank gets less; behind the words of an
-end the steps of the training begin again, or lines that a launch prints are printed again. With
-each start all of this begins anew.
+end the steps of the training begin again, or lines that a launch prints are printed again; Slurm
+names a later step of its job. With each start all of this begins anew.
 
 Sources: torchrun (``run.py``, ``launcher/api.py`` and ``elastic/agent/server/api.py`` of
 ``torch.distributed``, 2.13), DeepSpeed's launcher, Lightning (``init_dist_connection``),
-Megatron-LM, torch's store-based barrier (up to 2.0), scripts that print ``distributed init``.
+Megatron-LM, torch's store-based barrier (up to 2.0), scripts that print ``distributed init``, and
+Slurm (``log_build_step_id_str`` in ``src/common/slurm_protocol_defs.c``).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.watchdog import counted
@@ -56,6 +58,10 @@ _WORDS = (
     "OMP_NUM", "elastic_op", "worker group", "for workers", "runner.py", "WORLD INFO",
     "nitializing", "distributed", "world size", "store_based", "NCCL", "init_process_group",
 )  # fmt: skip
+_SLURM_STEP = re.compile(
+    r"(?:\bStepId=|\bSTEP |\bjob step )(\d{1,10})(?:[_+]\d{1,7})?\.(\d{1,6})\b"
+)
+"""How ``srun`` and ``slurmstepd`` name a step: of one script each ``srun`` is the next one."""
 SEVERAL = 2
 """Ranks that speak on one node at least, where a log is of several nodes, one behind the other."""
 
@@ -66,9 +72,11 @@ def starts_of(lines: Sequence[Line]) -> list[list[Line]]:
     counts: dict[tuple[int | str, str], int] = {}
     launched: set[int] = set()
     steps = _Steps()
-    for line in lines:
+    cuts = _behind_slurm_steps(lines)
+    for number, line in enumerate(lines):
         is_new = "worker group" in line.text and _STARTED_ANEW.search(line.text) is not None
         is_launch = not is_new and steps.launches_again(line.text)
+        is_launch = is_launch or number in cuts
         is_new = steps.begin_again(line.text) or is_new
         said = counted(line.text) if line.who is not None else None
         if said is not None and line.who is not None:
@@ -85,6 +93,24 @@ def starts_of(lines: Sequence[Line]) -> list[list[Line]]:
             found.append([])
         found[-1].append(line)
     return _of_nodes_joined(found, launched)
+
+
+def _behind_slurm_steps(lines: Sequence[Line]) -> set[int]:
+    """Return the lines behind the last word of a step of Slurm, where a later step is named, too.
+
+    ``srun`` ends behind all that its tasks printed, and what is said of its step comes last.
+    Steps that are named in turn ran beside each other.
+    """
+    said = []
+    for number, line in enumerate(lines):
+        if "tep" in line.text or "STEP " in line.text:  # most lines are none of these
+            named = _SLURM_STEP.search(line.text)
+            if named is not None:
+                said.append((number, (int(named[1]), int(named[2]))))
+    steps = [step for _, step in said]
+    if steps != sorted(steps):
+        return set()
+    return {one + 1 for (one, step), (_, other) in pairwise(said) if step < other}
 
 
 def _of_nodes_joined(starts: list[list[Line]], launched: set[int]) -> list[list[Line]]:

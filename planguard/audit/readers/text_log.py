@@ -51,7 +51,6 @@ _SAYS_PROCESS = re.compile(
 _CONTINUED = re.compile(r"\s+(?:- |\[\d[\d, ]*\] |#\d+ (?:started|finished))|#\d{1,3} \S+ from ")
 _INDENTED = frozenset(" \t#")
 _ROLE = re.compile(r"[A-Za-z_]{1,40}?(\d{1,6})")
-LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 _PLACE = re.compile(r"Rank (\d{1,7})\](?: |$)")
 GOES_ON = re.compile(
     r"\b(?:[Ii]ter(?:ation)?|[Ss]tep|[Ee]poch)s?\b[\s:=#\[]{0,4}\d|"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.readers.launchers import read_launchers
 from planguard.audit.readers.nccl_log import read_nccl_log
-from planguard.audit.readers.part import CAME_TO_END, NO_FAILURE
+from planguard.audit.readers.part import CAME_TO_END, LOCAL, NO_FAILURE
 from planguard.audit.readers.ras import is_ras, read_ras
 from planguard.audit.readers.stacks import read_stacks
 from planguard.audit.readers.stalls import read_stalls
 from planguard.audit.readers.stderr import read_stderr
-from planguard.audit.readers.text_log import LOCAL, lines_of
+from planguard.audit.readers.text_log import lines_of
 from planguard.errors import PlanError
 
 if TYPE_CHECKING:

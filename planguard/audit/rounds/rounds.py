@@ -374,8 +374,7 @@ def unsaid(recording: Recording) -> set[int]:
 
 
 def _lacks_stacks(recording: Recording) -> bool:
-    return any(
-        call.family == "all_reduce" and not call.stack
-        for record in recording.ranks.values()
-        for call in record.track.calls
-    )
+    # By identity: ranks that make equal calls share them, mostly.
+    tracks = (record.track for record in recording.ranks.values())
+    calls = {id(call): call for track in tracks for call in track.calls}
+    return any(call.family == "all_reduce" and not call.stack for call in calls.values())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import defstruct
@@ -30,6 +29,7 @@ from planguard.plan.vocabulary import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from importlib import metadata
 
     from planguard.plan.code import Program
 
@@ -199,6 +199,8 @@ def entry_points() -> tuple[metadata.EntryPoint, ...]:
     """List the entry points of other distributions, by name, without importing them."""
     if os.environ.get("PLANGUARD_NO_PLUGINS", "") not in {"", "0"}:
         return ()
+    from importlib import metadata  # slow, and most plans name operations of the format itself
+
     found = metadata.entry_points(group=GROUP)
     return tuple(sorted(found, key=lambda point: (point.name, point.value)))
 
