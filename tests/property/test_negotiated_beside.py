@@ -14,6 +14,7 @@ import planguard
 
 Item = dict[str, Any]
 CI, CAMPAIGN = 60, 3_000
+CERTIFIED = planguard.CheckOptions(certificate=True)
 
 
 def call(name: str, group: str, **more: Any) -> Item:
@@ -102,8 +103,10 @@ def compare(seeds: range) -> Counter[str]:
         except planguard.PlanError:  # a rank or a plan without a member
             seen["refused"] += 1
             continue
-        found = planguard.check(plan, model=model).outcome.value
+        verdict = planguard.check(plan, model=model, options=CERTIFIED)
+        found = verdict.outcome.value
         seen[found] += 1
+        assert found != "SAFE" or verdict.certificate is not None, (seed, model)
         assert found != "UNKNOWN", (seed, model)
         if len(every_execution(plan)) <= 24:
             assert outcome_of(plan, model) == found, (seed, model, found)
@@ -121,7 +124,8 @@ def compare(seeds: range) -> Counter[str]:
 def test_members_beside_calls_of_their_group(request: pytest.FixtureRequest) -> None:
     """A negotiated member beside other calls of its group is launched when all ranks have reported
     it, and meets none of them: what is decided is what the player of orders says, and what comes
-    out where the background threads of the coordinator are written out as ranks of their own.
+    out where the background threads of the coordinator are written out as ranks of their own. SAFE
+    has a certificate.
     """
     count = CAMPAIGN if request.config.getoption("--slow") else CI
     print(compare(range(count)))
