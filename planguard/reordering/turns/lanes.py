@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.execution.issued import issued
 from planguard.kernels import current
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
 from planguard.reordering.lanes import GATE, OwnKernels, OwnLanes, actions_of
-from planguard.reordering.rooted import leavers
+from planguard.reordering.rooted import leavers, refuse_batched
 from planguard.semantics.model import UNLIMITED
 
 if TYPE_CHECKING:
@@ -268,24 +269,31 @@ def _calls(columns: Any, entry: int) -> range:
 
 def early(
     plan: Any, columns: Any, base: Any, model: ExecutionModel, limit: int
-) -> set[tuple[int, int]]:
-    """Return rank and match of the sends that may finish with nobody there.
+) -> dict[tuple[int, int], int | None]:
+    """Return rank and match of the calls that may finish before all are there, and who has to be.
+
+    Sends finish with nobody there. A call of a rooted collective is left as ``rooted`` says: with
+    nobody there, or with the root.
 
     Raises:
-        UndecidedError: A rank may leave a rooted collective early.
+        UndecidedError: One of them is a member of a batch.
     """
-    if leavers(plan, columns, model, limit):
-        raise UndecidedError("a rooted collective that a rank may leave early")
+    left = leavers(plan, columns, model, limit)
+    refuse_batched(columns, left)
     sizes = plan.code.sig_bytes
-    found = set[tuple[int, int]]()
+    found: dict[tuple[int, int], int | None] = {}
     posted: dict[tuple[int, int], list[int]] = {}
     for lane, rank in enumerate(base.lane_rank):
         for at in range(base.lane_off[lane], base.lane_off[lane + 1]):
-            if base.code[at] & ARRIVE and base.why[at] in {Why.SEND, Why.RECV}:
+            if not base.code[at] & ARRIVE:
+                continue
+            if base.why[at] in {Why.SEND, Why.RECV}:
                 posted.setdefault((rank, base.origin[at]), []).append(base.code[at] >> 2)
+            elif (rank, base.origin[at]) in left:
+                found[rank, base.code[at] >> 2] = left[rank, base.origin[at]]
     for rank in range(columns.world_size):
         begin = columns.rank_off[rank]
-        for at in range(begin, columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             kind = columns.op[at] & KIND_MASK
             if columns.op[at] & MEMBER or not _is_call(kind):
                 continue
@@ -296,7 +304,7 @@ def early(
             messages = [one for one in range(len(calls)) if is_point_to_point(kinds[one])]
             for one, match in zip(messages, posted.get((rank, at - begin), []), strict=True):
                 if small[one] and kinds[one] == Kind.SEND:
-                    found.add((rank, match))
+                    found[rank, match] = None
     return found
 
 
@@ -366,13 +374,20 @@ class TurnKernels(OwnKernels):
             step.match: out.token(one.rank, 1) for lane in one.lanes for step in lane
             if step.what == "call"
         }  # fmt: skip
+        early = self.early[one.rank]
+        left = {
+            step.match: out.token(one.rank, 1) for lane in one.lanes for step in lane
+            if step.what == "await" and step.turn in early and step.turn.what == "work"
+        }  # fmt: skip
         for number, lane in enumerate(one.lanes):
             out.open(one.rank, LaneKind.PROGRAM if number < one.hosts else LaneKind.QUEUE)
             for step in lane:
                 entry, why = out.base.origin[step.word], out.base.why[step.word]
                 if step.what == "arrive":
                     out.put(step.match, ARRIVE, entry, why)
-                elif step.what == "await" and step.turn not in self.early[one.rank]:
+                elif step.what == "await" and step.match in left:  # the host waits for the worker
+                    out.put(left[step.match], AWAIT if step.turn is None else ARRIVE, entry, why)
+                elif step.what == "await" and step.turn not in early:
                     out.put(step.match, AWAIT, entry, why)
                 elif step.what == "call":
                     out.put(calls[step.match], ARRIVE)

@@ -1,9 +1,9 @@
 """Who holds the one lock of a process first: a search over all orders of one plan.
 
 What is open is the order in which host and workers of a rank take the lock, and which small sends
-finish with nobody there. Everything else only ever enables: it is done at once, which leaves no
-stuck state out (a step that takes no lock stays enabled, and no step needs it undone). States in
-which all lanes have got equally far are one.
+and calls of rooted collectives finish before all are there. Everything else only ever enables: it
+is done at once, which leaves no stuck state out (a step that takes no lock stays enabled, and no
+step needs it undone). States in which all lanes have got equally far are one.
 
 Where the plan has threads or blocks of open order, all of that is asked in each order of calls. A
 thread that an order alone holds back would go on, unless it needs the lock and another one has it:
@@ -34,7 +34,7 @@ from planguard.semantics.model import strict
 from planguard.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
@@ -203,7 +203,11 @@ class _Search:
     """All orders of turns in one order of calls."""
 
     def __init__(
-        self, ranks: list[Apart], base: Any, soft: set[tuple[int, int]], limit: _Limit
+        self,
+        ranks: list[Apart],
+        base: Any,
+        soft: dict[tuple[int, int], int | None],
+        limit: _Limit,
     ) -> None:
         self.lanes: list[tuple[Step, ...]] = [lane for one in ranks for lane in one.lanes]
         self.rank = [one.rank for one in ranks for _ in one.lanes]
@@ -213,12 +217,15 @@ class _Search:
         need = list(base.need)
         self.arrivals: list[list[tuple[int, int]]] = [[] for _ in need]
         self.calls: dict[tuple[int, int], tuple[int, int]] = {}
+        self.workers: dict[tuple[int, int], tuple[int, int]] = {}
         for number, lane in enumerate(self.lanes):
             for at, step in enumerate(lane):
                 if step.what == "arrive":
                     self.arrivals[step.match].append((number, at))
                 elif step.what == "call":
                     self.calls[self.rank[number], step.match] = number, at
+                elif step.what == "await" and step.turn is not None and step.turn.what == "work":
+                    self.workers[self.rank[number], step.match] = number, at
         self.never = {m for m, there in enumerate(self.arrivals) if len(there) < need[m]}
         self.wakes = [
             [self._woken(self.rank[number], step) for step in lane]
@@ -227,7 +234,7 @@ class _Search:
 
     def _woken(self, rank: int, step: Step) -> tuple[int, ...]:
         """Return the lanes that may go on once a step of a rank is done."""
-        waits = {"arrive": "await", "call": "called"}.get(step.what)
+        waits = {"arrive": "await", "call": "called", "await": "await"}.get(step.what)
         return tuple(
             number
             for number, lane in enumerate(self.lanes)
@@ -272,7 +279,7 @@ class _Search:
                 continue
             if step.what == "take" and holders[rank] < 0:
                 held = (*holders[:rank], number, *holders[rank + 1 :])
-            elif step.what == "await" and (rank, step.match) in self.soft:
+            elif step.what == "await" and self._may_end_early(rank, step.match, at):
                 held = holders
             else:
                 continue
@@ -281,6 +288,16 @@ class _Search:
             picked = _Picked(state, rank, step.turn, step.what == "await")
             found.append((self._settled(further, held, (number,)), picked))
         return found
+
+    def _may_end_early(self, rank: int, match: int, at: Sequence[int]) -> bool:
+        """Tell whether a call may finish now, though not all are there."""
+        root = self.soft.get((rank, match), rank)
+        if root is None:
+            return True
+        there = (
+            at[lane] > place for lane, place in self.arrivals[match] if self.rank[lane] == root
+        )
+        return root != rank and any(there)
 
     def _is_held_back(self, state: State) -> bool:
         """Tell whether a thread would go on but for the order of calls that is asked."""
@@ -324,6 +341,10 @@ class _Search:
             return at[lane] > place
         if step.what != "await":
             return True
+        if step.turn is None and (rank := self.rank[number], step.match) in self.soft:
+            worker = self.workers.get((rank, step.match))
+            if worker is not None:  # a host waits for its worker, which may have left early
+                return at[worker[0]] > worker[1]
         if step.match in self.never:
             return False
         return all(at[lane] > place for lane, place in self.arrivals[step.match])
