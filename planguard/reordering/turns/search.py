@@ -285,8 +285,9 @@ class _Search:
                 continue
             further = list(at)
             further[number] += 1
+            moved = (number, *self.wakes[number][at[number]])
             picked = _Picked(state, rank, step.turn, step.what == "await")
-            found.append((self._settled(further, held, (number,)), picked))
+            found.append((self._settled(further, held, moved), picked))
         return found
 
     def _may_end_early(self, rank: int, match: int, at: Sequence[int]) -> bool:
