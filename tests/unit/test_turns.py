@@ -31,6 +31,11 @@ def message(op: str, peer: int, work: str | None = None, size: int = 4) -> Item:
     return found | ({"work": work} if work else {})
 
 
+def alike(op: str, peer: int, work: str | None = None) -> Item:
+    """A message that has the label of others."""
+    return message(op, peer, work) | {"label": "x"}
+
+
 def plan(*programs: list[Item]) -> Item:
     """A plan of one program per rank, with two groups of all ranks."""
     members = list(range(len(programs)))
@@ -125,6 +130,16 @@ CASES: dict[str, tuple[str, list[list[Item]]]] = {
         "POTENTIAL_DEADLOCK",
         [[threads([named("a"), named("b", "A")], [named("a", "B")])],
          [named("a", "B"), named("a"), named("b", "A")]],
+    ),
+    "a worker before either of two threads that have one channel": (
+        "POTENTIAL_DEADLOCK",
+        [[later(), threads([alike("isend", 1, "m")], [alike("isend", 1, "n")]), wait("h")],
+         [alike("recv", 0), AR, alike("recv", 0)]],
+    ),
+    "a worker behind one of two threads that have one channel": (
+        "SAFE",
+        [[threads([alike("isend", 1, "m")], [alike("isend", 1, "n"), later()]), wait("h")],
+         [alike("recv", 0), AR, alike("recv", 0)]],
     ),
     "an order that the host picks": (
         "POTENTIAL_DEADLOCK",

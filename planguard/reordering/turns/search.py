@@ -6,8 +6,10 @@ is done at once, which leaves no stuck state out (a step that takes no lock stay
 step needs it undone). States in which all lanes have got equally far are one.
 
 Where the plan has threads or blocks of open order, all of that is asked in each order of calls. A
-thread that an order alone holds back would go on, unless it needs the lock and another one has it:
-a state with such a thread is one of another order.
+thread that an order alone holds back (at a gate, ``threads.lanes``) needs no look of its own. Where
+the lock of its rank is free, the first action in that order that is not done waits for nobody, so
+the rank goes on. Where one keeps the lock for good, the thread could make its call and others
+behind it, but none of them gets into MPI: the rank is as stuck as it was.
 
 The plan is safe without the lock, so some execution completes with it (`execution.one_lock`): one
 that gets stuck makes it POTENTIAL_DEADLOCK, none makes it SAFE.
@@ -213,7 +215,6 @@ class _Search:
         self.rank = [one.rank for one in ranks for _ in one.lanes]
         self.hosts = [at for at, rank in enumerate(self.rank) if rank not in self.rank[:at]]
         self.soft, self.limit = soft, limit
-        self.gates: frozenset[int] = frozenset(getattr(base, "gates", ()))
         need = list(base.need)
         self.arrivals: list[list[tuple[int, int]]] = [[] for _ in need]
         self.calls: dict[tuple[int, int], tuple[int, int]] = {}
@@ -259,7 +260,7 @@ class _Search:
             # No send has to finish early.
             is_last = all(picked.is_early for _, picked in picks)
             is_left = any(state[0][at] < len(self.lanes[at]) for at in self.hosts)
-            if is_last and is_left and not self._is_held_back(state):
+            if is_last and is_left:
                 return self._kernels(came, state)
             for after, picked in picks:
                 if after not in came:
@@ -299,22 +300,6 @@ class _Search:
             at[lane] > place for lane, place in self.arrivals[match] if self.rank[lane] == root
         )
         return root != rank and any(there)
-
-    def _is_held_back(self, state: State) -> bool:
-        """Tell whether a thread would go on but for the order of calls that is asked."""
-        at, holders = state
-        for number, lane in enumerate(self.lanes):
-            place = at[number]
-            while place < len(lane) and self._is_gate(lane[place]):
-                place += 1
-            if place > at[number]:
-                needs_lock = place < len(lane) and lane[place].what == "take"
-                if not needs_lock or holders[self.rank[number]] < 0:
-                    return True
-        return False
-
-    def _is_gate(self, step: Step) -> bool:
-        return step.what == "await" and step.match in self.gates
 
     def _settled(self, at: list[int], holders: tuple[int, ...], moved: Iterable[int]) -> State:
         """Do what needs no pick, as long as there is something.
