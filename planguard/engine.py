@@ -173,12 +173,13 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
 def _in_turns(
     plan: Plan, columns: Any, options: CheckOptions, verdict: Verdict, fixed: _Fixed
 ) -> Verdict:
-    """Decide who of a process is in MPI first, where that is open and the plan is fixed."""
+    """Decide who of a process is in MPI first, where that is open."""
     each_alone = verdict.evidence.kind == "exhaustive" and has_kind(plan, Kind.CHOICE_BEGIN)
     if each_alone:
         return verdict
     left = with_turns(verdict, columns)
-    if left is verdict or columns.has_markers or plan.fusion or is_contested(plan, columns):
+    is_branched = has_kind(plan, Kind.CHOICE_BEGIN)
+    if left is verdict or is_branched or plan.fusion or is_contested(plan, columns):
         return left
     from planguard.reordering.turns.search import over_turns
 

@@ -28,8 +28,10 @@ Variable = tuple[Any, ...]
 Taken = dict[Variable, int]
 
 
-def cases(flat: Call) -> Iterator[tuple[str, Call]]:
+def cases(flat: Call, model: str) -> Iterator[tuple[str, Call]]:
     """Yield every plan without branches that a flat plan can become, and what is taken in it.
+
+    The model says where a negotiated member may be a call of a group of its own (``flushes.py``).
 
     A choice with a name is a variable of its rank, or of all ranks where every choice of that name
     is uniform. One without a name is a variable of its own: that admits more than the plan does.
@@ -61,15 +63,15 @@ def cases(flat: Call) -> Iterator[tuple[str, Call]]:
         taken = dict(zip(sizes, branches, strict=True))
         ranks = {rank: {"actions": _resolve(body, rank, taken)} for rank, body in numbered.items()}
         where = ", ".join(f"{'/'.join(map(str, key))}={branch}" for key, branch in taken.items())
-        yield from _flushed(where, {**flat, "ranks": ranks})
+        yield from _flushed(where, {**flat, "ranks": ranks}, model)
 
 
-def _flushed(where: str, flat: Call) -> Iterator[tuple[str, Call]]:
+def _flushed(where: str, flat: Call, model: str) -> Iterator[tuple[str, Call]]:
     """Yield what a plan without branches becomes by every way to flush its fused buffers."""
     if not flat.get("fusion"):
         yield where, flat
         return
-    ways = flushes.programs(flat)
+    flat, ways = flushes.without_fusion(flat, model)
     if prod(map(len, ways)) > LIMIT:
         raise OutsideError(f"more than {LIMIT:,} combinations of flushes")
     bare = {key: flat[key] for key in flat if key != "fusion"}
@@ -150,7 +152,7 @@ def check(text: bytes, certificate: bytes, verify: Callable[[bytes, bytes], str]
     flat, proof = opened(text, certificate, "cases")
     model = proof["model"]
     left, count = list(proof["cases"]), 0
-    for where, case in cases(flat):
+    for where, case in cases(flat, model):
         if not left:
             raise RejectedError(f"no proof of the case {where}")
         try:

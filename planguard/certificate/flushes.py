@@ -4,6 +4,11 @@ Members of a fused buffer become ready in an order that the program leaves open,
 This file follows every order of every rank, by the policy that the plan states, and yields the
 plans without buffers that come out: docs/explanation/fused-buffers.md says what the fields mean.
 Bounded: ``LIMIT`` states of one rank, and what ``cases.py`` says of combinations.
+
+A negotiated buffer has a communicator that nobody else uses (ADR 0036). Where its members are not
+ready as a whole and settled before anything else, each is a call of a group of its own: it waits
+for the same member on the other ranks and for nothing else, under models whose groups do not hold
+each other up.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from planguard.certificate.checker import PAIR, ROUND
 
 LIMIT = 20_000
 """Most states of one rank: what is issued, and how."""
+APART = {"gloo", "mpi-sync", "mpi-eager"}  # groups that never hold each other up
 SAME = ("op", "group", "dtype", "reduce_op")
 Event = tuple[Any, ...]
 """A flush (buffer, members), a call (``call``, part, place), a wait (``wait``, part, place)."""
@@ -245,6 +251,87 @@ def members(flat: Call, rank: int) -> list[dict[str, Call]]:
     return found
 
 
+def without_fusion(flat: Call, model: str) -> tuple[Call, list[list[list[Call]]]]:
+    """Return a plan without its buffers, and for every rank the programs that it can issue.
+
+    Raises:
+        RejectedError: In some order a member is waited for that never leaves.
+        OutsideError: There are too many, or something is not covered.
+    """
+    agreed = (one.get("coordination") == "negotiated" for one in flat["fusion"])
+    if model not in APART or not any(agreed):
+        return flat, programs(flat)
+    own = _apart(flat, by_name=False)
+    try:
+        return own, programs(own)
+    except OutsideError:
+        pass
+    named = _apart(flat, by_name=True)
+    return named, programs(named)
+
+
+def _apart(flat: Call, *, by_name: bool) -> Call:
+    """Give every negotiated buffer a group that nobody else uses, or every member of it one.
+
+    Raises:
+        OutsideError: A member, known by its label, is not one of all ranks that negotiate.
+    """
+    world = list(range(len(flat["ranks"])))
+    groups, fusion = {"world": {"ranks": world}, **flat.get("groups", {})}, list[Call]()
+    own = dict[tuple[str, str], str]()
+    for spec in flat["fusion"]:
+        of = spec.get("group", "world")
+        if spec.get("coordination", "none") != "negotiated":
+            fusion.append(spec)
+            continue
+        own |= {(of, member): _unused(groups, f"{of}, negotiated") for member in spec["members"]}
+        fusion += [] if by_name else [{**spec, "group": _unused(groups, f"{of}, negotiated")}]
+    made = dict[str, set[int]]()
+    ranks_of = dict[str, list[int]]()
+
+    def moved(item: Any, rank: int) -> Any:
+        if isinstance(item, list):
+            return [moved(one, rank) for one in item]
+        inner = {key: moved(item[key], rank) for key in ("body", "threads") if key in item}
+        of = item.get("group", "world")
+        group = own.get((of, item.get("id", "")))
+        if group is None or rank not in groups[of]["ranks"]:
+            return {**item, **inner}
+        if by_name:
+            group = _unused(groups, f"{group} {item.get('label', item['id'])}")
+            made.setdefault(group, set()).add(rank)
+        ranks_of[group] = groups[of]["ranks"]
+        return {**item, **inner, "group": group}
+
+    ranks = {
+        rank: {**use, "actions": moved(use["actions"], int(rank))}
+        for rank, use in flat["ranks"].items()
+    }
+    if any(len(found) < len(ranks_of[group]) for group, found in made.items()):
+        raise OutsideError("an agreed buffer with other members on other ranks")
+    every = {name: {"ranks": members} for name, members in ranks_of.items()}
+    return {**flat, "groups": flat.get("groups", {}) | every, "fusion": fusion, "ranks": ranks}
+
+
+def _unused(groups: Call, name: str) -> str:
+    while name in groups:
+        name += "'"
+    return name
+
+
+def _in_front(flat: Call, rank: int, group: str) -> int:
+    """Return how often a rank calls a group before it issues the first negotiated member on it."""
+    fusion = (one for one in flat["fusion"] if one.get("coordination") == "negotiated")
+    own = {name for one in fusion if one.get("group", "world") == group for name in one["members"]}
+    count = 0
+    for item in flat["ranks"][str(rank)]["actions"]:
+        calls = [c for c in calls_of(item) if c.get("group", "world") == group]
+        if any(call.get("id") in own for call in calls):
+            break
+        count += sum(call["op"] in ROUND for call in calls)
+    return count
+
+
 def programs(flat: Call) -> list[list[list[Call]]]:
     """Return for every rank the programs without buffers that it can issue.
 
@@ -259,4 +346,8 @@ def programs(flat: Call) -> list[list[list[Call]]]:
         sets = {frozenset(of_rank[rank][number]) for rank in group}
         if spec.get("coordination", "none") != "none" and len(sets) > 1:
             raise OutsideError("an agreed buffer with other members on other ranks")
+        if spec.get("coordination") == "negotiated":  # by position as on a communicator of its own
+            fronts = {_in_front(flat, rank, spec.get("group", "world")) for rank in group}
+            if len(fronts) > 1:
+                raise OutsideError("the group of a negotiated buffer is called in front of it")
     return [Rank(flat, rank, of_rank).programs() for rank in ranks]

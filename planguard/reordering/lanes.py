@@ -54,6 +54,8 @@ class OwnLanes:
     gates: set[int] = field(default_factory=set)
     hosts: dict[int, dict[Any, int]] = field(default_factory=dict)
     """Per rank with threads, the lane of each and that of its main program."""
+    heads: dict[int, int] = field(default_factory=dict)
+    """Place of an instruction that holds up or lets go another thread, to its call."""
     tokens: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> Any:

@@ -16,7 +16,6 @@ from oracle.enumerator import Effort, combine, enumerate_plan
 from oracle.program import OracleUnsupported
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterator
 
 Item = dict[str, Any]
@@ -175,69 +174,61 @@ def executions_of(plan: Item, programs: list[list[Item]], sent: tuple[Layout, ..
     return plans
 
 
-def background_launches(plan: Item, rng: random.Random, count: int) -> Iterator[Item]:
-    """Yield executions in which negotiated members are launched on the group of their buffer.
+def with_coordinators(plan: Item) -> Iterator[Item]:
+    """Yield a plan as Horovod runs it, once for every order in which members may be launched.
 
-    Every rank reports a member on a communicator of its own, and launches at some later place of
-    its program, behind the last report: its background thread is as slow as that. All ranks launch
-    in one order. An execution that asks for a launch before its report is left out.
+    Every rank has a second one that stands for its background thread. The host reports a member to
+    it and goes on; the thread waits for the reports, launches what all ranks report on the
+    communicator of the coordinator, where calls meet by position, and says when each has ended. The
+    order there is one for all ranks. It is that of the last reports, so it is never one that is
+    stuck where another one is not.
 
     Args:
-        plan: Its buffers are all negotiated, and nothing of them is merged.
-        rng: Draws the executions.
-        count: How many are tried.
+        plan: Its buffers are all negotiated; its members are in no blocks.
     """
-    world = range(plan["world_size"])
-    programs = [list(orders(plan["ranks"][str(rank)]["actions"])) for rank in world]
-    groups = {spec["id"]: spec.get("group", "world") for spec in plan["fusion"]}
-    home = {name: groups[spec["id"]] for spec in plan["fusion"] for name in spec["members"]}
-    for _ in range(count):
-        turn = rng.sample(sorted(home), len(home))
-        speeds = [rng.choice([0.0, 0.3, 1.0]) for _ in world]
-        found = {}
-        private = {f"report of {name}": dict(plan["groups"][home[name]]) for name in home}
-        for rank in world:
-            actions = in_background(rng, rng.choice(programs[rank]), home, turn, speeds[rank])
-            if actions is None:
-                break
-            found[str(rank)] = {"actions": actions}
-        if len(found) == len(world):
-            yield {"schema": plan["schema"], "world_size": plan["world_size"],
-                   "groups": plan["groups"] | private, "ranks": found}  # fmt: skip
+    count = plan["world_size"]
+    programs = [plan["ranks"][str(rank)]["actions"] for rank in range(count)]
+    homes = {name for spec in plan["fusion"] for name in spec["members"]}
+    tags = {name: 2 * at for at, name in enumerate(sorted(homes))}
+    shared = homes.intersection(*({one.get("id") for one in items} for items in programs))
+    groups = {"coordinator": {"ranks": list(range(count, 2 * count))}}
+    for turn in itertools.permutations(sorted(shared)):
+        ranks = {}
+        for rank, program in enumerate(programs):
+            ranks[str(rank)] = {"actions": reporting(program, tags, count + rank)}
+            items = {one["id"]: one for one in program if one.get("id") in turn}
+            thread = [one for name in turn for one in launching(items[name], tags[name], rank)]
+            ranks[str(count + rank)] = {"actions": thread}
+        yield {"schema": plan["schema"], "world_size": 2 * count,
+               "groups": plan["groups"] | groups, "ranks": ranks}  # fmt: skip
 
 
-def in_background(
-    rng: random.Random, program: list[Item], home: dict[str, str], turn: list[str], speed: float
-) -> list[Item] | None:
-    """Return a program with its launches; None if one is asked for before it is reported."""
-    out: list[Item] = []
-    items = {one["id"]: one for one in program if one.get("id") in home}
-    left = [name for name in turn if name in items]
-    came: set[str] = set()
+def message(op: str, peer: int, tag: int) -> Item:
+    """Return a message between a host and its background thread; a send holds up nobody."""
+    item = {"op": op, "peer": peer, "tag": tag, "bytes": 1}
+    return item if op == "recv" else item | {"async": True, "work": f"message {tag}"}
 
-    def launch() -> None:
-        name = left.pop(0)
-        out.append({"op": "wait", "work": f"report {name}"})
-        out.append({key: value for key, value in items[name].items() if key != "id"})
 
+def reporting(program: list[Item], tags: dict[str, int], thread: int) -> list[Item]:
+    """Return a program that reports its members, and waits for word of them."""
+    member_of = {one["work"]: one["id"] for one in program if one.get("id") in tags}
+    out = []
     for item in program:
-        for name in [item["work"]] if item["op"] == "wait" else []:
-            while name in left:
-                if left[0] not in came:
-                    return None
-                launch()
-        if item.get("id") in home:
-            name = item["id"]
-            came.add(name)
-            out.append({"op": "all_reduce", "bytes": 1, "group": f"report of {name}",
-                        "async": True, "work": f"report {name}"})  # fmt: skip
-        else:
+        name = item["id"] if item.get("id") in tags else member_of.get(item.get("work"))
+        if name is None:
             out.append(item)
-        while left and left[0] in came and rng.random() < speed:
-            launch()
-    while left and left[0] in came:
-        launch()
+        elif item["op"] == "wait":
+            out.append(message("recv", thread, tags[name] + 1))
+        else:
+            out.append(message("isend", thread, tags[name]))
     return out
+
+
+def launching(member: Item, tag: int, host: int) -> list[Item]:
+    """Return what a background thread does for a member."""
+    kept = {key: value for key, value in member.items() if key not in {"id", "async", "work"}}
+    done = kept | {"group": "coordinator"}
+    return [message("recv", host, tag), done, message("isend", host, tag + 1)]
 
 
 def refuse_unplayed(program: list[Item], members: set[str]) -> None:

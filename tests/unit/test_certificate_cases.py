@@ -94,7 +94,7 @@ def test_a_uniform_choice_needs_every_rank_to_say_so():
     """If one rank does not call it uniform it is not."""
     free = {key: value for key, value in ROUTED.items() if key != "uniform"}
     flat = json.loads(certified(plan_of([ROUTED, SUM], [free, SUM]))[0])
-    assert len(list(cases(flat))) == 4
+    assert len(list(cases(flat, "gloo"))) == 4
 
 
 def test_choices_without_a_name_are_tied_only_where_the_plan_ties_them():
@@ -108,15 +108,15 @@ def test_choices_without_a_name_are_tied_only_where_the_plan_ties_them():
     again = planguard.check(planguard.load(json.loads(flat)), model="gloo")
     assert again.safe
     untied = plan_of([bare, SUM], [bare, SUM])
-    assert len(list(cases(untied))) == 4
+    assert len(list(cases(untied, "gloo"))) == 4
 
 
 def test_choices_without_a_name_are_each_a_variable_of_their_own():
     """Two of them on one rank are taken apart, in whatever construct they are."""
     bare, block = choice([SUM], []), {"op": "unordered", "body": [choice([SUM], [])]}
-    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, bare]))]
+    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, bare]), "gloo")]
     assert found == [[SUM, SUM], [SUM], [SUM], []]
-    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, block]))]
+    found = [case["ranks"]["0"]["actions"] for _, case in cases(plan_of([bare, block]), "gloo")]
     chains = [[{"op": "unordered", "body": [chain]}] for chain in ([SUM], [])]
     bodies = [[{"op": "unordered", "body": chain}] for chain in chains]
     assert found == [[SUM, *body] if first else body for first in (1, 0) for body in bodies]
@@ -125,7 +125,7 @@ def test_choices_without_a_name_are_each_a_variable_of_their_own():
 def test_a_branch_of_nothing_comes_after_nothing():
     """Where a branch is not empty it comes after what its choice comes after."""
     item = choice([SUM], [], name="c", after=["a"])
-    found = [case for _, case in cases(plan_of([{"op": "unordered", "body": [item]}]))]
+    found = [case for _, case in cases(plan_of([{"op": "unordered", "body": [item]}]), "gloo")]
     bodies = [case["ranks"]["0"]["actions"][0]["body"] for case in found]
     assert bodies == [
         [{"op": "unordered", "body": [[SUM]], "after": ["a"]}],
@@ -137,7 +137,8 @@ def test_branches_in_branches_blocks_and_threads():
     """A branch in a block of open order is a chain of it, after what the choice comes after."""
     inner = choice([SUM], [choice([], [SUM, SUM], name="inner")], name="outer", uniform=True)
     block = {"op": "unordered", "body": [{**SUM, "id": "a"}, {**inner, "after": ["a"]}, [inner]]}
-    found = [case for _, case in cases(plan_of([block, {"op": "threads", "threads": [[inner]]}]))]
+    flat = plan_of([block, {"op": "threads", "threads": [[inner]]}])
+    found = [case for _, case in cases(flat, "gloo")]
     assert len(found) == 4
     first = found[0]["ranks"]["0"]["actions"]
     chain = {"op": "unordered", "body": [[SUM]], "after": ["a"]}
@@ -151,11 +152,11 @@ def test_too_many_or_unclear_combinations_are_outside():
     """The bound is stated, and different numbers of branches under one name are refused."""
     many = [choice([], [], name=f"c{number}", uniform=True) for number in range(11)]
     with pytest.raises(OutsideError, match=f"more than {LIMIT:,} combinations"):
-        list(cases(plan_of(many)))
-    assert len(list(cases(plan_of(many[:10])))) == 1024
+        list(cases(plan_of(many), "gloo"))
+    assert len(list(cases(plan_of(many[:10]), "gloo"))) == 1024
     unclear = plan_of([choice([], [], name="c")], [choice([], [], [], name="c")])
     with pytest.raises(OutsideError, match="different numbers"):
-        list(cases(unclear))
+        list(cases(unclear, "gloo"))
 
 
 def fused(*names: str) -> dict[str, Any]:
@@ -172,12 +173,12 @@ def test_the_bound_is_the_last_that_is_covered(monkeypatch):
     flushed = fused("a", "b", "c")
     for flat, what in (many, "branches"), (flushed, "flushes"):
         monkeypatch.setattr(module, "LIMIT", 6)
-        assert len(list(cases(flat))) == 6
+        assert len(list(cases(flat, "gloo"))) == 6
         monkeypatch.setattr(module, "LIMIT", 5)
         with pytest.raises(OutsideError, match=f"more than 5 combinations of {what}"):
-            list(cases(flat))
+            list(cases(flat, "gloo"))
     monkeypatch.setattr(module, "LIMIT", 6)
-    found = list(cases(flushed))
+    found = list(cases(flushed, "gloo"))
     assert [where for where, _ in found] == [f"flushes={number}" for number in range(6)]
     bare = {key: flushed[key] for key in ("schema", "world_size")}
     assert all({**case, "ranks": 0} == {**bare, "ranks": 0} for _, case in found)

@@ -9,7 +9,7 @@ import pytest
 
 from planguard.certificate import flushes
 from planguard.certificate.agreement import OutsideError, RejectedError
-from planguard.certificate.flushes import programs
+from planguard.certificate.flushes import programs, without_fusion
 
 
 def member(name: str, **fields: Any) -> dict[str, Any]:
@@ -302,6 +302,52 @@ def test_an_agreed_buffer_has_the_same_members_on_all_ranks():
             programs(plan_of(buffer("ab", **policy), *bodies))
     found = programs(plan_of(buffer("ab"), *bodies))
     assert [[said(program) for program in mine] for mine in found] == [["a ?a"], ["ab ?ab"]]
+
+
+def groups_of(flat: dict[str, Any], model: str) -> list[list[str]]:
+    """Give the groups of what every rank issues, waits left out."""
+    _, found = without_fusion(flat, model)
+    return [[one["group"] for one in mine[0] if "group" in one] for mine in found]
+
+
+def test_a_negotiated_member_meets_no_other_call():
+    """It is launched on a communicator that nobody else uses: all of them where they are settled
+    at once, one for each where a call stands between. Models whose communicators hold each other up
+    keep the group, and ask that all ranks have called it equally often in front.
+    """
+    pair, call = buffer("ab", **NEGOTIATED), {"op": "barrier", "group": "g"}
+    settled = [call, A, B, AB]
+    flat = plan_of(pair, settled, settled, g=[0, 1])
+    assert groups_of(flat, "gloo") == [["g", *["world, negotiated"] * 2]] * 2
+    assert groups_of(flat, "nccl") == [["g"]] * 2
+    between = [A, call, B, wait("b"), call, wait("a")]
+    flat = plan_of(pair, between, between, g=[0, 1], **{"world, negotiated": [0]})
+    mine = ["world, negotiated' a", "g", "world, negotiated' b", "g"]
+    assert groups_of(flat, "gloo") == groups_of(flat, "mpi-sync") == [mine] * 2
+    for model in ("nccl", "gloo-detail", "mpi-pg"):
+        with pytest.raises(OutsideError, match=r"waited for early|beside an agreed"):
+            without_fusion(flat, model)
+
+
+@pytest.mark.parametrize("call", [{"op": "all_reduce", "bytes": 4}, block({"op": "barrier"})])
+def test_a_call_in_front_on_one_rank_takes_no_place_of_a_member(call):
+    """Where a rank calls the group once more in front of the members, a certificate by position
+    would let it meet one of them.
+    """
+    flat = plan_of(buffer("a", **NEGOTIATED), [call, A, wait("a")], [A, wait("a"), call])
+    with pytest.raises(OutsideError, match="is called in front"):
+        without_fusion(flat, "nccl")
+    assert groups_of(flat, "gloo") == [["world, negotiated"]] * 2
+
+
+def test_a_member_that_some_rank_lacks_is_outside_by_its_name():
+    """It is known by its label, and never launched: no order completes it."""
+    call = {"op": "barrier", "group": "g"}
+    early = [A, call, wait("a")]
+    for lacking in ([call], [member("a", label="b"), call, wait("a")]):
+        flat = plan_of(buffer("a", **NEGOTIATED), early, lacking, g=[0, 1])
+        with pytest.raises(OutsideError, match="other members on other ranks"):
+            without_fusion(flat, "gloo")
 
 
 # -- what is outside -------------------------------------------------------------------------------

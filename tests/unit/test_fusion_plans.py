@@ -510,32 +510,51 @@ def test_agreed_flush_beside_other_communication() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ("m x", "m x", Outcome.SAFE),  # x comes behind the wait of both
+        ("m x", "m x", Outcome.SAFE),
         ("x m", "x m", Outcome.SAFE),
         ("x m", "m x", Outcome.DEADLOCK),  # neither is reached: x and the wait for m cross
-        ("later m", "later m", Outcome.SAFE),  # x is issued before the report of both
-        ("later m", "m x", Outcome.UNKNOWN),  # behind the launch on one, before it on the other
-        ("early x", "early x", Outcome.UNKNOWN),  # launched before x on one, behind it on the other
+        ("later m", "later m", Outcome.SAFE),
+        ("later m", "m x", Outcome.SAFE),  # behind the launch on one, before it on the other
+        ("early x", "early x", Outcome.SAFE),
         ("early x", "x m", Outcome.SAFE),  # the second reports when x has met
     ],
 )
-def test_a_negotiated_launch_has_one_place(first: str, second: str, expected: Outcome) -> None:
-    """Beside another call of its group a negotiated member is decided where every rank has issued
-    that call before the last report, or issues it behind the launch; else only a mismatch is sure.
+def test_a_negotiated_launch_meets_no_other_call(
+    first: str, second: str, expected: Outcome
+) -> None:
+    """A negotiated member is launched on a communicator of its own: where its launch stands among
+    other calls of the group is no matter, if all ranks get as far as to report it.
     """
     plan = beside_a_call([first, second])
     assert planguard.check(plan, model="gloo").outcome is expected
 
 
-def test_a_mismatch_beside_an_open_launch_is_one() -> None:
-    """Where a launch may stand before or behind another call, members of two sizes are a mismatch
-    in either case; not where a missing label could hide that the call met a member.
+def test_members_of_two_sizes_mismatch_beside_another_call() -> None:
+    """Members of two sizes are a mismatch, whatever stands beside them, and whatever has no label;
+    models in which communicators hold each other up stay open.
     """
     plan = beside_a_call(["early x", "early x"], sizes=(4, 8))
     assert planguard.check(plan, model="gloo").outcome is Outcome.MISMATCH
     assert planguard.check(plan, model="nccl").outcome is Outcome.UNKNOWN
     unlabeled = beside_a_call(["early x", "early x"], sizes=(4, 8), label={})
-    assert planguard.check(unlabeled, model="gloo").outcome is Outcome.UNKNOWN
+    assert planguard.check(unlabeled, model="gloo").outcome is Outcome.MISMATCH
+
+
+@pytest.mark.parametrize("before", ["calls of two kinds", "a call in a thread"])
+def test_a_negotiated_launch_does_not_meet_a_call_in_front(before: str) -> None:
+    """What one rank alone calls on the group in front of the members is stuck, and no mismatch with
+    them: neither a message that takes the place of a round elsewhere, nor a call in a thread.
+    """
+    call = {"op": "all_reduce", "bytes": 8, "label": "x", "async": True, "work": "x"}
+    member = [gradient("m"), {"op": "wait", "work": "m"}]
+    first = [call, *member, {"op": "wait", "work": "x"}]
+    others = [[{"op": "recv", "peer": 2, "bytes": 4}], [{"op": "send", "peer": 1, "bytes": 4}]]
+    if before == "a call in a thread":
+        first[0] = {"op": "threads", "threads": [[call], [{"op": "compute"}]]}
+        others = [[], []]
+    plan = plan_of([first, *(one + member for one in others)], coordination="negotiated")
+    plan["fusion"][0]["members"] = ["m"]
+    assert planguard.check(plan, model="gloo").outcome is Outcome.DEADLOCK
 
 
 def beside_a_call(

@@ -31,6 +31,11 @@ def message(op: str, peer: int, work: str | None = None, size: int = 4) -> Item:
     return found | ({"work": work} if work else {})
 
 
+def alike(op: str, peer: int, work: str | None = None) -> Item:
+    """A message that has the label of others."""
+    return message(op, peer, work) | {"label": "x"}
+
+
 def plan(*programs: list[Item]) -> Item:
     """A plan of one program per rank, with two groups of all ranks."""
     members = list(range(len(programs)))
@@ -42,6 +47,17 @@ def plan(*programs: list[Item]) -> Item:
     }
 
 
+def named(label: str, group: str = "world") -> Item:
+    """A reduction with a label."""
+    return {**AR, "group": group, "label": label}
+
+
+def threads(*programs: list[Item]) -> Item:
+    """Threads that begin together and are joined."""
+    return {"op": "threads", "threads": list(programs)}
+
+
+ROOT: Item = {"op": "broadcast", "root": 0}
 CASES: dict[str, tuple[str, list[list[Item]]]] = {
     "the host waits for a message behind the reduction that its worker owes": (
         "POTENTIAL_DEADLOCK",
@@ -81,6 +97,64 @@ CASES: dict[str, tuple[str, list[list[Item]]]] = {
              wait("h")],
             [AR, {"op": "batch", "ops": [message("irecv", 0), message("isend", 0)]}],
         ],
+    ),
+    "who leaves a rooted call early lets its host go on": (
+        "SAFE",
+        [[later("A") | ROOT, message("isend", 1, "m"), wait("h"), wait("m")],
+         [later("A") | ROOT, wait("h"), message("recv", 0)]],
+    ),
+    "and its worker, which is then in another call before a partner comes": (
+        "POTENTIAL_DEADLOCK",
+        [[later("A", "a") | ROOT, wait("a"), later("B", "b"), wait("b")],
+         [later("B", "b"), later("A", "a") | ROOT, wait("b", "a")]],
+    ),
+    "one thread waits for a message behind a reduction of another one": (
+        "POTENTIAL_DEADLOCK",
+        [[threads([AR], [message("recv", 1)])], [AR, message("send", 0)]],
+    ),
+    "both threads of both sides alike": (
+        "POTENTIAL_DEADLOCK",
+        [[threads([AR], [message("recv", 1)])], [threads([AR], [message("send", 0)])]],
+    ),
+    "threads that post messages which are waited for behind them": (
+        "SAFE",
+        [[threads([AR], [message("irecv", 1, "m")]), wait("m")],
+         [threads([AR], [message("isend", 0, "m")]), wait("m")]],
+    ),
+    "a thread that comes behind a call of another one": (
+        "SAFE",
+        [[threads([{**AR, "id": "r"}], [message("isend", 1), message("isend", 1, "n")])],
+         [AR, message("recv", 0), message("recv", 0)]],
+    ),
+    "threads that have one queue": (
+        "POTENTIAL_DEADLOCK",
+        [[threads([named("a"), named("b", "A")], [named("a", "B")])],
+         [named("a", "B"), named("a"), named("b", "A")]],
+    ),
+    "a worker before either of two threads that have one channel": (
+        "POTENTIAL_DEADLOCK",
+        [[later(), threads([alike("isend", 1, "m")], [alike("isend", 1, "n")]), wait("h")],
+         [alike("recv", 0), AR, alike("recv", 0)]],
+    ),
+    "a worker behind one of two threads that have one channel": (
+        "SAFE",
+        [[threads([alike("isend", 1, "m")], [alike("isend", 1, "n"), later()]), wait("h")],
+         [alike("recv", 0), AR, alike("recv", 0)]],
+    ),
+    "an order that the host picks": (
+        "POTENTIAL_DEADLOCK",
+        [[{"op": "unordered", "body": [later(), message("irecv", 1, "m")]}, wait("m"), wait("h")],
+         [AR, message("send", 0)]],
+    ),
+    "one that plays no part": (
+        "SAFE",
+        [[{"op": "unordered", "body": [later(), message("isend", 1, "m")]}, wait("h"), wait("m")],
+         [later(), wait("h"), message("recv", 0)]],
+    ),
+    "what stands behind an exit": (
+        "POTENTIAL_DEADLOCK",
+        [[later(), message("recv", 1), wait("h"), {"op": "exit"}, message("recv", 1)],
+         [AR, message("send", 0)]],
     ),
 }  # fmt: skip
 
@@ -148,12 +222,21 @@ def test_a_batch_with_a_collective_is_decided_where_its_steps_play_no_part(case:
 
 
 def test_what_is_not_followed_says_so() -> None:
-    """A rooted collective that a rank may leave leaves it open; no certificate covers turns."""
-    root: Item = {"op": "broadcast", "root": 0, "bytes": 4, "async": True, "work": "h"}
-    rest = [message("isend", 1, "m"), wait("h"), wait("m")]
-    verdict = pg.check(plan([root, *rest], [root, wait("h"), message("recv", 0)]), model="mpi-pg")
-    assert verdict.unknown
-    assert "may leave early" in verdict.reasons[0]
+    """A creation beside a call leaves it open, and a batch whose calls threads may come between; no
+    certificate covers turns.
+    """
+    create: Item = {"op": "init", "group": "A"}
+    small = message("isend", 1) | {"label": "x"}
+    batch: Item = {"op": "batch", "label": "x", "ops": [small, small]}
+    third = message("send", 1) | {"label": "x"}
+    both = [message("recv", 0) | {"label": "x"}] * 3
+    for programs, why in (
+        ([[later(), create, wait("h")]] * 2, "a creation beside"),
+        ([[later(), threads([batch], [third]), wait("h")], [AR, *both]], "a batch"),
+    ):
+        verdict = pg.check(plan(*programs), model="mpi-pg")
+        assert verdict.unknown, why
+        assert why in verdict.reasons[0]
     document = plan(*CASES["workers of one group keep their order"][1])
     safe = pg.check(document, options=CheckOptions(model="mpi-pg", certificate=True))
     assert safe.safe

@@ -131,7 +131,7 @@ def _over_cases(plan: Plan, model: ExecutionModel, eager_bytes: int) -> Certifie
         return Certified(reason=f"the plan has {plan.actions} actions, more than {MAX_ACTIONS}")
     flat, proofs, actions = b"".join(flat_lines(plan)), list[dict[str, Any]](), 0
     try:
-        for where, case in cases(json.loads(flat)):
+        for where, case in cases(json.loads(flat), model.name):
             part = read({key: value for key, value in case.items() if key != "approximations"})
             actions += part.actions
             if actions > MAX_ACTIONS:

@@ -1,31 +1,32 @@
-"""Coordinated buffers: what the ranks agree on, and where that decides the plan."""
+"""Coordinated buffers: what the ranks agree on, and where that decides the plan.
+
+A negotiated buffer has a communicator that nobody else uses (ADR 0036): Horovod makes its own, in
+its background thread. So a launch never meets another call of the group of its buffer.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError, too_many
-from planguard.reordering.blocks import Block
-from planguard.reordering.buffers.beside import are_told_apart, calls_of, keep_their_place
+from planguard.plan.vocabulary import OPEN_BLOCKS, takes_round
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.policies import Agreed
 from planguard.reordering.buffers.sent import awaited, orders_sent
-from planguard.reordering.join import mixes
 from planguard.semantics.model import Family
-from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planguard.options import Deadline
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
-    from planguard.verdict import Verdict
 
 
 WAYS = 256
@@ -40,26 +41,11 @@ class Agreements:
         ways: By coordinated buffer, what they agree on; one of these in every execution.
         is_stated: Whether the plan states that each of them comes up; else each one may be all.
         several: The buffers in which they differ.
-        beside: Why not every outcome is sure: members are matched by name though others
-            communicate on their group.
-        has_one_place: Whether each of their launches has one place among those other calls.
     """
 
     ways: tuple[dict[str, Agreed], ...]
     is_stated: bool
     several: frozenset[str]
-    beside: UndecidedError | None = None
-    has_one_place: bool = True
-
-    def holds(self, verdict: Verdict) -> bool:
-        """Whether a verdict on members that are matched by name is one on their group, too.
-
-        A mismatch is (``beside``). What is stuck besides one may be called its consequence where
-        both are of one communicator, and stuck on its own where they are not.
-        """
-        if self.beside is None or verdict.outcome is Outcome.MISMATCH:
-            return True
-        return self.has_one_place and not mixes(verdict)
 
 
 def agreements(
@@ -73,14 +59,15 @@ def agreements(
 
     With ``rank0-broadcast`` the layout is one of those of the first member. With ``negotiated``
     only what all members have is ever launched. Where nothing else communicates until the buffers
-    of a group are settled, all agreed orders are alike, and the declared one stands for them.
+    of a group are settled, all agreed orders are alike, and the declared one stands for them. Else
+    a negotiated member is launched in the background when all ranks have it, whatever else they do:
+    on a host model whose groups do not hold each other up, that is one group per member.
 
     Raises:
         UndecidedError: The agreed order plays a part and is not known, or there are too many.
     """
     options: dict[str, list[Agreed]] = {}
     is_stated = True
-    beside, has_one_place = None, True
     for buffer in buffers:
         if buffer.coordination == "rank0-broadcast":
             sent, stated = _broadcast(buffer, ranks, members[buffer.group], deadline)
@@ -93,15 +80,8 @@ def agreements(
         for number, cluster in enumerate(clusters):
             name = f"{group}#{number}"
             refused = _why_not_at_once(cluster, ranks, members, own)
-            if refused is not None:
-                why = _beside(cluster, ranks, members, model, (refused, own))
-                beside = beside or why
-                if why is not None and len(clusters) > 1:
-                    raise why
-                if why is not None and not keep_their_place(cluster, ranks, members):
-                    if not are_told_apart(group, own, ranks, members):
-                        raise why
-                    has_one_place = False
+            if refused is not None and not _are_apart(model):
+                raise refused
             by_name = refused is not None
             one = _negotiated(cluster, ranks, members[group], name, by_name=by_name)
             options |= {buffer: [agreed] for buffer, agreed in one.items()}
@@ -110,7 +90,7 @@ def agreements(
     chosen = itertools.product(*options.values())
     ways = (dict(zip(options, way, strict=True)) for way in chosen)
     several = frozenset(name for name, found in options.items() if len(found) > 1)
-    return Agreements(tuple(ways), is_stated, several, beside, has_one_place)
+    return Agreements(tuple(ways), is_stated, several)
 
 
 def _broadcast(
@@ -163,37 +143,22 @@ def _is_settled(
 def _why_not_at_once(
     buffers: Sequence[Buffer], ranks: Ranks, members: dict[str, list[int]], own: set[str]
 ) -> UndecidedError | None:
-    """Return why the agreed order plays a part, or None: nothing else communicates meanwhile."""
+    """Return why one launch of all that is ready does not stand for all agreed orders, or None."""
     mine = members[buffers[0].group]
     try:
         _refuse_noise(buffers, ranks, mine, until_settled=True)
         _refuse_other_places(buffers, ranks, mine, own)
+        for buffer in buffers:
+            held = [_of(ranks[rank], buffer) for rank in mine]
+            _refuse_hidden_sizes(buffer, held, _kept(held))
     except UndecidedError as undecided:
         return undecided
     return None
 
 
-def _beside(
-    buffers: Sequence[Buffer],
-    ranks: Ranks,
-    members: dict[str, list[int]],
-    model: ExecutionModel,
-    refused: tuple[UndecidedError, set[str]],
-) -> UndecidedError | None:
-    """Return why members that are matched by name are beside other calls of their group, or None.
-
-    A negotiated member is launched in the background when all ranks have it, whatever else they do.
-    On a host model whose groups do not hold each other up, that is one group per member if nothing
-    else uses theirs.
-
-    Raises:
-        UndecidedError: Groups hold each other up.
-    """
-    why, own = refused
-    if model.family is not Family.HOST or model.pre_barrier or model.one_lock:
-        raise why
-    group = buffers[0].group
-    return why if any(_uses(ranks[rank], group, own) for rank in members[group]) else None
+def _are_apart(model: ExecutionModel) -> bool:
+    """Whether the groups of a model never hold each other up, so that no order of theirs counts."""
+    return model.family is Family.HOST and not model.pre_barrier and not model.one_lock
 
 
 def _negotiated(
@@ -202,13 +167,16 @@ def _negotiated(
     found: dict[str, Agreed] = {}
     for buffer in buffers:
         held = [_of(ranks[rank], buffer) for rank in members]
-        names = [_names(one) if one is not None else frozenset[str]() for one in held]
-        shared = frozenset.intersection(*names)
-        leader = next(one for one in held if one is not None)
-        kept = tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
-        _refuse_hidden_sizes(buffer, held, kept)
-        found[buffer.id] = Agreed(kept, by_name, name)
+        found[buffer.id] = Agreed(_kept(held), by_name, name)
     return found
+
+
+def _kept(held: Sequence[Held | None]) -> tuple[frozenset[str], ...]:
+    """Return the negotiated flushes of a buffer: of what all ranks have, in declared order."""
+    names = [_names(one) if one is not None else frozenset[str]() for one in held]
+    shared = frozenset.intersection(*names)
+    leader = next(one for one in held if one is not None)
+    return tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
 
 
 def _refuse_hidden_sizes(
@@ -312,14 +280,25 @@ def _refuse_other_places(
 ) -> None:
     """Refuse a group that ranks use for other things before the buffers, and not equally often.
 
-    Then the place of the flushes among those differs; by position they would meet the others.
+    What is launched at once is written as calls of the group, which are matched by position: behind
+    as many collectives on every rank they meet each other, as on a communicator of their own.
     """
+    group = buffers[0].group
+    hidden = {
+        member
+        for other in ranks.buffers
+        if other.group == group and other.coordination != "negotiated"
+        for member in other.members
+    }
     counts = set()
     for rank in members:
         held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
         if held:
             first = min(part for one in held for part in one.ready.parts)
-            counts.add(_uses(ranks[rank], buffers[0].group, own, first))
+            rounds = _rounds(ranks[rank].items[:first], group, own)
+            counts.add(len(rounds))
+            if any(not takes_round(call["op"]) or call.get("id") in hidden for call in rounds):
+                counts |= {-1, -2}  # how many rounds that takes is not known here
     if len(counts) > 1:
         name = buffers[0].id
         raise UndecidedError(f"the group of fused buffer {name} is used in between on some ranks")
@@ -354,15 +333,33 @@ def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> No
 
 def _why(op: str, name: str) -> str:
     return (
-        f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it; "
-        "if they travel on a communicator of their own, give the buffer a group of its own"
+        f"`{op}` before fused buffer {name} is settled: its flushes may come before or after it, "
+        "which plays a part where communicators hold each other up"
     )
 
 
-def _uses(rank: FusedRank, group: str, own: set[str], end: int | None = None) -> int:
-    """Return how often a rank uses a group for something else than given members, up to a part."""
-    return sum(
-        len(calls_of(leaf, group, own))
-        for part in rank.order.parts[:end]
-        for leaf in (part.leaves if isinstance(part, Block) else (part,))
-    )
+def _rounds(items: Iterable[dict[str, Any]], group: str, own: set[str]) -> list[dict[str, Any]]:
+    """Return the rounds of a group that are not given members, those inside of blocks among them.
+
+    What takes several, or takes them in open order, stands for itself: a batch, threads, a choice.
+    """
+    found: list[dict[str, Any]] = []
+    for item in items:
+        inside = item["op"] in OPEN_BLOCKS
+        rounds = [
+            call
+            for call in leaves([item])
+            if any(_is_round(one, group, call) for one in _parts(call))
+            and call.get("id") not in own
+        ]
+        found += [item] if rounds and inside and item["op"] != "unordered" else rounds
+    return found
+
+
+def _parts(call: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Return what a batch issues, or the call itself."""
+    return call["ops"] if call["op"] == "batch" else (call,)
+
+
+def _is_round(one: dict[str, Any], group: str, outer: dict[str, Any]) -> bool:
+    return takes_round(one["op"]) and one.get("group", outer.get("group", "world")) == group

@@ -100,10 +100,7 @@ def _over_agreements(
     def of(way: dict[str, Agreed]) -> Verdict:
         return _Decision(ranks, plan, model, options, decide, way).verdict()
 
-    verdict = over_ways(plan, model, found, of, deadline)
-    if found.beside is not None and not found.holds(verdict):
-        raise found.beside
-    return verdict
+    return over_ways(plan, model, found, of, deadline)
 
 
 def _check_threads(plan: Plan, ranks: Ranks) -> None:

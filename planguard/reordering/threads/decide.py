@@ -22,6 +22,7 @@ from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from planguard.options import CheckOptions
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.cases.together import Decide
     from planguard.reordering.messages.decide import Fixed
@@ -50,10 +51,7 @@ def over_threads(
         fixed: Decides a fixed plan under rules that are not those of a model by name.
     """
     flat = flat_tree(plan, columns)
-    ranks = {
-        rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
-    }
-    ordered = written(flat, ranks)
+    ordered = as_chains(flat)
     if model.family is Family.HOST or holds_up(flat, model):
         return over_interleavings(plan, flat, ordered, model, options, fixed)
     one_by_one = None
@@ -67,6 +65,14 @@ def over_threads(
         return one_by_one  # some order of chains goes wrong, which no order of the threads need be
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
+
+
+def as_chains(flat: dict[str, Any]) -> FixedPlan:
+    """Return an annotated flat plan with every `threads` as an `unordered` block of chains."""
+    ranks = {
+        rank: [_as_chains(item) for item in body["actions"]] for rank, body in flat["ranks"].items()
+    }
+    return written(flat, ranks)
 
 
 def _stands_in_block(flat: dict[str, Any]) -> bool:

@@ -74,20 +74,53 @@ def over_interleavings(
     reason = _unclear(flat, model)
     if reason:
         return open_verdict(plan, model.name, construct(reason))
-    device = model.family is Family.DEVICE
     try:
-        orders = orders_of_ranks(
-            flat,
-            chained,
-            use_tags=model.use_tags,
-            any_source=False,
-            device=device,
-            exits=not (model.one_lock or model.pre_barrier),
-            takes_along=model.exit_withdraws,
-        )
-        return _Search(plan, flat, orders, model, options, fixed).verdict()
+        return _search(plan, flat, chained, model, options, fixed).verdict()
     except UndecidedError as reached:
         return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
+
+
+def interleaved(
+    plan: Plan,
+    flat: dict[str, Any],
+    chained: FixedPlan,
+    model: ExecutionModel,
+    options: CheckOptions,
+    fixed: Fixed,
+) -> Iterator[tuple[FixedPlan, ThreadKernels, tuple[str, ...]]]:
+    """Yield every order of calls with the kernels that run it, and what is open in it, in words.
+
+    Orders whose runs are no executions are among them: threads can be held up by more than that.
+
+    Raises:
+        UndecidedError: There are more than can be run, or threads are used in an undecided way.
+    """
+    search = _search(plan, flat, chained, model, options, fixed)
+    ways = search.ways()
+    for chosen in itertools.product(*ways):
+        search.count()
+        ordered, kernels, _ = search.made(chosen, frozenset(), model)
+        yield ordered, kernels, search.notes(chosen, ways)
+
+
+def _search(
+    plan: Plan,
+    flat: dict[str, Any],
+    chained: FixedPlan,
+    model: ExecutionModel,
+    options: CheckOptions,
+    fixed: Fixed,
+) -> _Search:
+    orders = orders_of_ranks(
+        flat,
+        chained,
+        use_tags=model.use_tags,
+        any_source=False,
+        device=model.family is Family.DEVICE,
+        exits=not (model.one_lock or model.pre_barrier),
+        takes_along=model.exit_withdraws,
+    )
+    return _Search(plan, flat, orders, model, options, fixed)
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
@@ -141,12 +174,12 @@ class _Search:
             UndecidedError: There are more than can be run.
             UndecidedError: A rooted collective that may be left early is in a batch.
         """
-        ways = [list(self._few(rank)) for rank in self.orders]
+        ways = self.ways()
         only_one = all(len(found) == 1 for found in ways)
         model = self.model if only_one or not self.model.eager else self._picked_early()
         found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
         for chosen in itertools.product(*ways):
-            notes = self._notes(chosen, ways)
+            notes = self.notes(chosen, ways)
             for end in self._ends(model):
                 may_end = self._may_end_early(chosen) if model is not self.model else frozenset()
                 found += [(*part, end) for part in self._parts(chosen, may_end, end, notes)]
@@ -156,6 +189,10 @@ class _Search:
         full = self.fixed(shown.ordered.plan, end, brief=False, implementation=kernels)
         verdict = combined(self.plan, parts, full, shown, CODE)
         return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+
+    def ways(self) -> list[list[Way]]:
+        """Return the orders of every rank."""
+        return [list(self._few(rank)) for rank in self.orders]
 
     @staticmethod
     def _ends(model: ExecutionModel) -> Iterator[ExecutionModel]:
@@ -177,7 +214,12 @@ class _Search:
             self._hurry()
             yield way
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Count a run.
+
+        Raises:
+            UndecidedError: There are too many, or no time for them.
+        """
         self.runs += 1
         if self.runs > LIMIT and not self.deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {LIMIT:,} combinations"))
@@ -204,8 +246,8 @@ class _Search:
         seen = set(todo)
         while todo:
             early = todo.pop()
-            self._count()
-            ordered, kernels, more = self._made(chosen, early, model)
+            self.count()
+            ordered, kernels, more = self.made(chosen, early, model)
             runs = _runs(ordered, model, kernels)
             if not at_gates(runs[-1]) and _leaves(runs[-1], chosen):
                 verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
@@ -215,7 +257,7 @@ class _Search:
             seen |= further
             todo += sorted(further, key=lambda one: sorted(map(repr, one)))
 
-    def _made(
+    def made(
         self, chosen: tuple[Way, ...], early: frozenset[Place], model: ExecutionModel
     ) -> tuple[FixedPlan, ThreadKernels, tuple[str, ...]]:
         """Return the plan in one order, the kernels that run it, and who leaves early, in words."""
@@ -283,7 +325,7 @@ class _Search:
     # --- words ---------------------------------------------------------------------------------
 
     @staticmethod
-    def _notes(chosen: tuple[Way, ...], ways: list[list[Way]]) -> tuple[str, ...]:
+    def notes(chosen: tuple[Way, ...], ways: list[list[Way]]) -> tuple[str, ...]:
         """Return, for ranks with several orders, two calls whose order is open."""
         found = []
         for rank, way in enumerate(chosen):

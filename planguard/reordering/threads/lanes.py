@@ -226,8 +226,10 @@ class _Split:
                 if action < 0:
                     tokens.fork(-1 - action)
                 else:
+                    first = len(self.out.code)
                     tokens.call(action)
                     tokens.turn(action)
+                    self.out.heads |= dict.fromkeys(range(first, len(self.out.code)), action)
                     is_last = calls[action].is_last
                     (self.out.arrive_only if is_last else self.out.copy_all)(made[action])
             tokens.end(home)

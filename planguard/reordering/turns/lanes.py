@@ -11,6 +11,10 @@ worker of B   ...
 
 With the order of the brackets of each rank fixed, each waits for the end of the one before it. All
 of that are AND-waits, so a run ends in one state (theorem 1).
+
+Where the host has threads, each of them is a lane already, in one order of their calls
+(``threads.lanes``), and takes its own turns. A call is made inside of its brackets: what comes
+behind it in that order may only go on from there.
 """
 
 from __future__ import annotations
@@ -20,15 +24,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
+from planguard.execution.issued import issued
 from planguard.kernels import current
 from planguard.kernels.twin_rules import ARRIVE, AWAIT, LaneKind, Why
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE, Kind, is_collective, is_point_to_point
-from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
-from planguard.reordering.rooted import leavers
+from planguard.reordering.lanes import GATE, OwnKernels, OwnLanes, actions_of
+from planguard.reordering.rooted import leavers, refuse_batched
 from planguard.semantics.model import UNLIMITED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.execution.project import Projection
     from planguard.semantics.model import ExecutionModel
@@ -65,10 +70,17 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Apart:
-    """The lanes of one rank: the host first, then its workers, and waits in an open order."""
+    """The lanes of one rank: its threads, then its workers, and waits in an open order.
+
+    Attributes:
+        rank: The rank.
+        lanes: Their steps, the main program first.
+        hosts: How many of them are threads of the host.
+    """
 
     rank: int
     lanes: tuple[tuple[Step, ...], ...]
+    hosts: int = 1
 
 
 def apart(base: Any, columns: Any, *, at_once: bool = False) -> list[Apart]:
@@ -86,17 +98,20 @@ def apart(base: Any, columns: Any, *, at_once: bool = False) -> list[Apart]:
     for at, word in enumerate(base.code):
         if base.why[at] == Why.COLLECTIVE and word & ARRIVE:
             collective.add(word >> 2)
-    found: list[Apart] = []
+    lanes: dict[int, list[range]] = {rank: [] for rank in range(columns.world_size)}
     for lane, rank in enumerate(base.lane_rank):
-        if rank != len(found):
-            raise UndecidedError("calls that are neither of the host nor of a worker")
-        words = range(base.lane_off[lane], base.lane_off[lane + 1])
-        found.append(_Rank(base, columns, rank, collective, at_once=at_once).apart(words))
-    return found
+        lanes[rank].append(range(base.lane_off[lane], base.lane_off[lane + 1]))
+    threads = getattr(base, "hosts", {})
+    if any(len(mine) != len(threads.get(rank, [0])) for rank, mine in lanes.items()):
+        raise UndecidedError("calls that are neither of the host nor of a worker")
+    return [
+        _Rank(base, columns, rank, collective, at_once=at_once).apart(mine)
+        for rank, mine in lanes.items()
+    ]
 
 
 class _Rank:
-    """Takes the lane of one rank apart."""
+    """Takes the lanes of one rank apart."""
 
     def __init__(
         self, base: Any, columns: Any, rank: int, collective: set[int], *, at_once: bool
@@ -105,29 +120,63 @@ class _Rank:
         self.at_once = at_once
         self.actions = actions_of(columns, rank)
         self.host: list[Step] = []
-        self.workers: dict[int, list[Step]] = {}
+        self.workers: dict[int, list[tuple[int, list[Step]]]] = {}
+        self.made: list[int] = []
         self.waits: list[list[Step]] = []
         self.numbers: dict[tuple[int, str], int] = {}
         self.calls = 0
 
-    def apart(self, words: range) -> Apart:
-        entries = ((self.base.origin[at], at) for at in words)
-        for _, mine in itertools.groupby(entries, lambda one: one[0]):
-            several = [at for _, at in mine]
-            waits = [at for at in several if self._is_wait(at)]
-            calls = [at for at in several if not self._is_wait(at)]
-            if several != [*calls, *waits]:
-                raise UndecidedError("calls between the waits of one action")
-            if self.at_once and len(calls) > 1:
-                self._together(calls)
-            else:
-                for number, at in enumerate(calls):
-                    self._word(at, number)
-            if len(waits) > 1:
-                self._several(waits)
-            elif waits:
-                self._word(waits[0])
-        return Apart(self.rank, tuple(map(tuple, (self.host, *self.workers.values(), *self.waits))))
+    def apart(self, lanes: Sequence[range]) -> Apart:
+        hosts: list[list[Step]] = []
+        for words in lanes:
+            self.host = []
+            for _, mine in itertools.groupby(words, self._call_of):
+                self._action(list(mine))
+            hosts.append(self.host)
+        # A worker takes calls in the order in which the threads of the host make them.
+        workers = [
+            [step for _, steps in sorted(mine, key=lambda one: one[0]) for step in steps]
+            for mine in self.workers.values()
+        ]
+        return Apart(self.rank, tuple(map(tuple, (*hosts, *workers, *self.waits))), len(hosts))
+
+    def _call_of(self, at: int) -> int:
+        """Return the action of an instruction; a fork or a join stands alone."""
+        if self.base.why[at] == GATE:
+            return int(self.base.heads.get(at, -1 - at))
+        return self.actions[self.base.origin[at]] if self.base.origin[at] != NONE else -1 - at
+
+    def _action(self, words: list[int]) -> None:
+        """Append what one action does, and what it holds up and lets go of other threads."""
+        tokens = [at for at in words if self.base.why[at] == GATE]
+        several = [at for at in words if self.base.why[at] != GATE]
+        waits = [at for at in several if self._is_wait(at)]
+        calls = [at for at in several if not self._is_wait(at)]
+        if several != [*calls, *waits]:
+            raise UndecidedError("calls between the waits of one action")
+        if tokens and len(calls) > 1:
+            raise UndecidedError("a batch between whose calls another thread may make its own")
+        self._tokens([at for at in tokens if not calls or self._is_wait(at)])
+        self.made = [at for at in tokens if calls and not self._is_wait(at)]
+        if self.at_once and len(calls) > 1:
+            self._together(calls)
+        else:
+            for number, at in enumerate(calls):
+                self._word(at, number)
+        if len(waits) > 1:
+            self._several(waits)
+        elif waits:
+            self._word(waits[0])
+
+    def _tokens(self, words: Iterable[int]) -> None:
+        for at in words:
+            what = "await" if self._is_wait(at) else "arrive"
+            self.host.append(Step(what, self.base.code[at] >> 2, word=at))
+
+    def _is_made(self) -> None:
+        """Let go what comes behind the call that is made here."""
+        made, self.made = self.made, []
+        self._tokens(made)
 
     def _is_wait(self, at: int) -> bool:
         word: int = self.base.code[at]
@@ -181,14 +230,17 @@ class _Rank:
             raise UndecidedError("a creation beside collectives in flight")
         if why in {Why.SEND, Why.RECV} and word & ARRIVE:
             self._stay(self.host, at, self._turn(at, "post"), "arrive")
+            self._is_made()
             if word & AWAIT:
                 self._stay(self.host, at, self._turn(at, "wait"), "await")
         elif why == Why.COLLECTIVE and word & ARRIVE:
-            worker = self.workers.setdefault(self._group(at, number), [])
             call = self._call(at)
             self.host.append(call)
-            worker.append(call._replace(what="called"))
-            self._stay(worker, at, self._turn(at, "work"), "arrive", "await")
+            self._is_made()
+            work = [call._replace(what="called")]
+            self._stay(work, at, self._turn(at, "work"), "arrive", "await")
+            worker = self.workers.setdefault(self._group(at, number), [])
+            worker.append((base.origin[at], work))
             if word & AWAIT:
                 self.host.append(Step("await", match, word=at))
         elif why in _WAITS and word & AWAIT and not word & ARRIVE:
@@ -217,24 +269,31 @@ def _calls(columns: Any, entry: int) -> range:
 
 def early(
     plan: Any, columns: Any, base: Any, model: ExecutionModel, limit: int
-) -> set[tuple[int, int]]:
-    """Return rank and match of the sends that may finish with nobody there.
+) -> dict[tuple[int, int], int | None]:
+    """Return rank and match of the calls that may finish before all are there, and who has to be.
+
+    Sends finish with nobody there. A call of a rooted collective is left as ``rooted`` says: with
+    nobody there, or with the root.
 
     Raises:
-        UndecidedError: A rank may leave a rooted collective early.
+        UndecidedError: One of them is a member of a batch.
     """
-    if leavers(plan, columns, model, limit):
-        raise UndecidedError("a rooted collective that a rank may leave early")
+    left = leavers(plan, columns, model, limit)
+    refuse_batched(columns, left)
     sizes = plan.code.sig_bytes
-    found = set[tuple[int, int]]()
+    found: dict[tuple[int, int], int | None] = {}
     posted: dict[tuple[int, int], list[int]] = {}
     for lane, rank in enumerate(base.lane_rank):
         for at in range(base.lane_off[lane], base.lane_off[lane + 1]):
-            if base.code[at] & ARRIVE and base.why[at] in {Why.SEND, Why.RECV}:
+            if not base.code[at] & ARRIVE:
+                continue
+            if base.why[at] in {Why.SEND, Why.RECV}:
                 posted.setdefault((rank, base.origin[at]), []).append(base.code[at] >> 2)
+            elif (rank, base.origin[at]) in left:
+                found[rank, base.code[at] >> 2] = left[rank, base.origin[at]]
     for rank in range(columns.world_size):
         begin = columns.rank_off[rank]
-        for at in range(begin, columns.rank_off[rank + 1]):
+        for at in issued(columns, rank):
             kind = columns.op[at] & KIND_MASK
             if columns.op[at] & MEMBER or not _is_call(kind):
                 continue
@@ -245,7 +304,7 @@ def early(
             messages = [one for one in range(len(calls)) if is_point_to_point(kinds[one])]
             for one, match in zip(messages, posted.get((rank, at - begin), []), strict=True):
                 if small[one] and kinds[one] == Kind.SEND:
-                    found.add((rank, match))
+                    found[rank, match] = None
     return found
 
 
@@ -261,16 +320,18 @@ class TurnKernels(OwnKernels):
         turns: Per rank, who holds the lock one after the other; all others come behind them.
         early: Per rank, the waits that end with nobody there.
         at_once: Whether a batch makes its calls in one step.
+        base: Kernels of the threads of the hosts; those in use where None.
     """
 
     turns: Sequence[Sequence[Turn]]
     early: Sequence[frozenset[Turn]]
     at_once: bool = False
+    base: Any = None
 
     def lower(self, columns: Any, *rest: Any) -> Any:
         """Lower a plan and take its lanes apart; origins are always kept."""
         *tables, _, forced = rest
-        base = current().lower(columns, *tables, True, forced)
+        base = (self.base or current()).lower(columns, *tables, True, forced)
         return (
             base if base.overflow else self._lanes(base, apart(base, columns, at_once=self.at_once))
         )
@@ -293,6 +354,7 @@ class TurnKernels(OwnKernels):
             [tuple(moved(number, self.turns)) for number in ranks],
             [frozenset(moved(number, self.early)) for number in ranks],
             self.at_once,
+            self.base and self.base.projected(projection),
         )
 
     def _lanes(self, base: Any, ranks: Sequence[Apart]) -> OwnLanes:
@@ -312,13 +374,20 @@ class TurnKernels(OwnKernels):
             step.match: out.token(one.rank, 1) for lane in one.lanes for step in lane
             if step.what == "call"
         }  # fmt: skip
+        early = self.early[one.rank]
+        left = {
+            step.match: out.token(one.rank, 1) for lane in one.lanes for step in lane
+            if step.what == "await" and step.turn in early and step.turn.what == "work"
+        }  # fmt: skip
         for number, lane in enumerate(one.lanes):
-            out.open(one.rank, LaneKind.QUEUE if number else LaneKind.PROGRAM)
+            out.open(one.rank, LaneKind.PROGRAM if number < one.hosts else LaneKind.QUEUE)
             for step in lane:
                 entry, why = out.base.origin[step.word], out.base.why[step.word]
                 if step.what == "arrive":
                     out.put(step.match, ARRIVE, entry, why)
-                elif step.what == "await" and step.turn not in self.early[one.rank]:
+                elif step.what == "await" and step.match in left:  # the host waits for the worker
+                    out.put(left[step.match], AWAIT if step.turn is None else ARRIVE, entry, why)
+                elif step.what == "await" and step.turn not in early:
                     out.put(step.match, AWAIT, entry, why)
                 elif step.what == "call":
                     out.put(calls[step.match], ARRIVE)

@@ -1,9 +1,15 @@
-"""Who holds the one lock of a process first: a search over all orders of one fixed plan.
+"""Who holds the one lock of a process first: a search over all orders of one plan.
 
 What is open is the order in which host and workers of a rank take the lock, and which small sends
-finish with nobody there. Everything else only ever enables: it is done at once, which leaves no
-stuck state out (a step that takes no lock stays enabled, and no step needs it undone). States in
-which all lanes have got equally far are one.
+and calls of rooted collectives finish before all are there. Everything else only ever enables: it
+is done at once, which leaves no stuck state out (a step that takes no lock stays enabled, and no
+step needs it undone). States in which all lanes have got equally far are one.
+
+Where the plan has threads or blocks of open order, all of that is asked in each order of calls. A
+thread that an order alone holds back (at a gate, ``threads.lanes``) needs no look of its own. Where
+the lock of its rank is free, the first action in that order that is not done waits for nobody, so
+the rank goes on. Where one keeps the lock for good, the thread could make its call and others
+behind it, but none of them gets into MPI: the rank is as stuck as it was.
 
 The plan is safe without the lock, so some execution completes with it (`execution.one_lock`): one
 that gets stuck makes it POTENTIAL_DEADLOCK, none makes it SAFE.
@@ -16,17 +22,21 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError, out_of_time, too_many
 from planguard.execution.running.executor import execute
+from planguard.execution.running.expand import expand
 from planguard.options import running
 from planguard.plan.actions import KIND_MASK, Kind, is_collective
 from planguard.plan.fixed import FixedPlan
+from planguard.reordering.branches.assignments import flat_tree
 from planguard.reordering.cases.together import Part, combined
 from planguard.reordering.lanes import actions_of
+from planguard.reordering.threads.decide import as_chains
+from planguard.reordering.threads.host import interleaved
 from planguard.reordering.turns.lanes import Apart, Step, Turn, TurnKernels, apart, early
 from planguard.semantics.model import strict
 from planguard.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.plan import Plan
@@ -49,10 +59,10 @@ def over_turns(
     fixed: Fixed,
     safe: Verdict,
 ) -> Verdict:
-    """Decide a fixed plan that is safe without the lock over all orders in which it is taken.
+    """Decide a plan that is safe without the lock over all orders in which it is taken.
 
     Args:
-        plan: The plan.
+        plan: The plan, without branches.
         columns: Its columns.
         model: A model with one lock.
         options: Options; ``budget`` bounds the search in seconds.
@@ -62,30 +72,66 @@ def over_turns(
     Raises:
         UndecidedError: It is not decided.
     """
-    base = execute(plan, columns, model, strict(model), origins=True).lanes
-    soft = early(plan, columns, base, model, options.eager_bytes)
-    deadline = running(options).deadline
-    search = _Search(apart(base, columns), list(base.need), soft, deadline)
-    stuck, visited = search.stuck(), search.visited
-    if stuck is None:
-        return replace(safe, evidence=replace(safe.evidence, states=visited, kind="exhaustive"))
-    if _has_mixed_batch(columns):
-        # Whether a batch makes its calls in one step is not stated: the stricter reading decides.
-        search = _Search(apart(base, columns, at_once=True), list(base.need), soft, deadline)
-        stuck = search.stuck()
-        if stuck is None:
-            raise UndecidedError("a batch with a collective, which may make its calls in one step")
-        stuck, visited = replace(stuck, at_once=True), visited + search.visited
-    ordered = FixedPlan(plan, [range(1 + max(mine, default=-1)) for mine in _actions(columns)])
+    limit = _Limit(running(options).deadline)
+    found = next(
+        (
+            (ordered, stuck, notes)
+            for ordered, kernels, notes in _orders(plan, columns, model, options, fixed)
+            if (stuck := _stuck(ordered, kernels, model, options, limit)) is not None
+        ),
+        None,
+    )
+    if found is None:
+        evidence = replace(safe.evidence, states=limit.visited, kind="exhaustive")
+        return replace(safe, evidence=evidence)
+    ordered, stuck, notes = found
     # What finishes early is picked send by send, so nothing is left to the scenario.
     picked = replace(model, eager=False, early_degree=None)
-    full = fixed(plan, picked, brief=False, implementation=stuck)
+    full = fixed(ordered.plan, picked, brief=False, implementation=stuck)
     if full.outcome is not Outcome.DEADLOCK:
         raise UndecidedError("an order of turns that gets stuck was not seen to when executed")
-    part = Part(ordered, full, _notes(plan, stuck), differs=True)
+    part = Part(ordered, full, (*notes, *_notes(ordered.plan, stuck)), differs=True)
     verdict = combined(plan, [Part(ordered, safe), part], full, part, CODE)
     verdict = replace(verdict, model=model.name, models={model.name: verdict.outcome})
-    return replace(verdict, evidence=replace(verdict.evidence, states=visited))
+    return replace(verdict, evidence=replace(verdict.evidence, states=limit.visited))
+
+
+def _orders(
+    plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions, fixed: Fixed
+) -> Iterator[tuple[FixedPlan, Any, tuple[str, ...]]]:
+    """Yield the plan in every order of its calls, with kernels that run it; itself if it is fixed.
+
+    Raises:
+        UndecidedError: There are too many, or what is open is not followed.
+    """
+    if not columns.has_markers:
+        own = FixedPlan(plan, [range(1 + max(mine, default=-1)) for mine in _actions(columns)])
+        yield own, None, ()
+        return
+    flat = flat_tree(plan, columns)
+    yield from interleaved(plan, flat, as_chains(flat), model, options, fixed)
+
+
+def _stuck(
+    ordered: FixedPlan, kernels: Any, model: ExecutionModel, options: CheckOptions, limit: _Limit
+) -> TurnKernels | None:
+    """Return the turns of an execution of one order that gets stuck, None if there is none.
+
+    Raises:
+        UndecidedError: It is not decided.
+    """
+    columns, rules = expand(ordered.plan), strict(model)
+    run = execute(ordered.plan, columns, model, rules, origins=True, implementation=kernels)
+    base = run.lanes
+    soft = early(ordered.plan, columns, base, model, options.eager_bytes)
+    stuck = _Search(apart(base, columns), base, soft, limit).stuck()
+    if stuck is not None and _has_mixed_batch(columns):
+        # Whether a batch makes its calls in one step is not stated: the stricter reading decides.
+        stuck = _Search(apart(base, columns, at_once=True), base, soft, limit).stuck()
+        if stuck is None:
+            raise UndecidedError("a batch with a collective, which may make its calls in one step")
+        stuck = replace(stuck, at_once=True)
+    return stuck and replace(stuck, base=kernels)
 
 
 def _has_mixed_batch(columns: Any) -> bool:
@@ -130,24 +176,57 @@ class _Picked:
     is_early: bool
 
 
+@dataclass
+class _Limit:
+    """What bounds the search over all orders of a plan.
+
+    Attributes:
+        deadline: When it has to end.
+        visited: The states so far.
+    """
+
+    deadline: Deadline
+    visited: int = 0
+
+    def count(self) -> None:
+        """Count a state.
+
+        Raises:
+            UndecidedError: There are too many states, or no time for them.
+        """
+        self.visited += 1
+        if self.visited > STATES and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {STATES:,} states of who is in MPI"))
+        if self.deadline.expired():
+            raise UndecidedError(out_of_time(f" after {self.visited:,} states"))
+
+
 class _Search:
-    """All orders of turns of one plan."""
+    """All orders of turns in one order of calls."""
 
     def __init__(
-        self, ranks: list[Apart], need: list[int], soft: set[tuple[int, int]], deadline: Deadline
+        self,
+        ranks: list[Apart],
+        base: Any,
+        soft: dict[tuple[int, int], int | None],
+        limit: _Limit,
     ) -> None:
         self.lanes: list[tuple[Step, ...]] = [lane for one in ranks for lane in one.lanes]
         self.rank = [one.rank for one in ranks for _ in one.lanes]
         self.hosts = [at for at, rank in enumerate(self.rank) if rank not in self.rank[:at]]
-        self.soft, self.deadline, self.visited = soft, deadline, 0
+        self.soft, self.limit = soft, limit
+        need = list(base.need)
         self.arrivals: list[list[tuple[int, int]]] = [[] for _ in need]
         self.calls: dict[tuple[int, int], tuple[int, int]] = {}
+        self.workers: dict[tuple[int, int], tuple[int, int]] = {}
         for number, lane in enumerate(self.lanes):
             for at, step in enumerate(lane):
                 if step.what == "arrive":
                     self.arrivals[step.match].append((number, at))
                 elif step.what == "call":
                     self.calls[self.rank[number], step.match] = number, at
+                elif step.what == "await" and step.turn is not None and step.turn.what == "work":
+                    self.workers[self.rank[number], step.match] = number, at
         self.never = {m for m, there in enumerate(self.arrivals) if len(there) < need[m]}
         self.wakes = [
             [self._woken(self.rank[number], step) for step in lane]
@@ -156,7 +235,7 @@ class _Search:
 
     def _woken(self, rank: int, step: Step) -> tuple[int, ...]:
         """Return the lanes that may go on once a step of a rank is done."""
-        waits = {"arrive": "await", "call": "called"}.get(step.what)
+        waits = {"arrive": "await", "call": "called", "await": "await"}.get(step.what)
         return tuple(
             number
             for number, lane in enumerate(self.lanes)
@@ -176,15 +255,12 @@ class _Search:
         left = [begin]
         while left:
             state = left.pop()
-            self.visited += 1
-            if self.visited > STATES and not self.deadline.is_bounded:
-                raise UndecidedError(too_many(f"more than {STATES:,} states of who is in MPI"))
-            if self.deadline.expired():
-                raise UndecidedError(out_of_time(f" after {self.visited:,} states"))
+            self.limit.count()
             picks = self._picks(state)
             # No send has to finish early.
             is_last = all(picked.is_early for _, picked in picks)
-            if is_last and any(state[0][at] < len(self.lanes[at]) for at in self.hosts):
+            is_left = any(state[0][at] < len(self.lanes[at]) for at in self.hosts)
+            if is_last and is_left:
                 return self._kernels(came, state)
             for after, picked in picks:
                 if after not in came:
@@ -204,15 +280,26 @@ class _Search:
                 continue
             if step.what == "take" and holders[rank] < 0:
                 held = (*holders[:rank], number, *holders[rank + 1 :])
-            elif step.what == "await" and (rank, step.match) in self.soft:
+            elif step.what == "await" and self._may_end_early(rank, step.match, at):
                 held = holders
             else:
                 continue
             further = list(at)
             further[number] += 1
+            moved = (number, *self.wakes[number][at[number]])
             picked = _Picked(state, rank, step.turn, step.what == "await")
-            found.append((self._settled(further, held, (number,)), picked))
+            found.append((self._settled(further, held, moved), picked))
         return found
+
+    def _may_end_early(self, rank: int, match: int, at: Sequence[int]) -> bool:
+        """Tell whether a call may finish now, though not all are there."""
+        root = self.soft.get((rank, match), rank)
+        if root is None:
+            return True
+        there = (
+            at[lane] > place for lane, place in self.arrivals[match] if self.rank[lane] == root
+        )
+        return root != rank and any(there)
 
     def _settled(self, at: list[int], holders: tuple[int, ...], moved: Iterable[int]) -> State:
         """Do what needs no pick, as long as there is something.
@@ -240,6 +327,10 @@ class _Search:
             return at[lane] > place
         if step.what != "await":
             return True
+        if step.turn is None and (rank := self.rank[number], step.match) in self.soft:
+            worker = self.workers.get((rank, step.match))
+            if worker is not None:  # a host waits for its worker, which may have left early
+                return at[worker[0]] > worker[1]
         if step.match in self.never:
             return False
         return all(at[lane] > place for lane, place in self.arrivals[step.match])
