@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -62,11 +63,17 @@ def one_of(*names: str) -> Wanted:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, SupportsIndex) and value is not True and 0 <= int(value) <= MOST
+    return _is_integer(value) and 0 <= value <= MOST
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, SupportsIndex) and value is not True and value is not False
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return False
+    try:
+        operator.index(value)  # a tensor has the method, and more elements than one
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_path(value: Any) -> bool:
@@ -132,6 +139,11 @@ INTEGER = Wanted(_is_integer, "no whole number", "give an int")
 SIZE = Wanted(lambda value: _is_integer(value) and value >= 0, "no number of bytes", "give an int")
 APPENDED = Wanted(lambda value: hasattr(value, "append"), "no list to add to", "give a list")
 SEED = Wanted(lambda value: isinstance(value, int), "no seed", "give an int")
+CALLABLES = Wanted(
+    lambda value: _is_list(value) and all(map(callable, value)),
+    "no list of functions",
+    "give the passes in their order",
+)
 CALLABLE = Wanted(callable, "no function", "give what can be called")
 
 

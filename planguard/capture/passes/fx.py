@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.arguments import CALLABLE, COUNT, MESH, PATH, RANKS, arguments
+from planguard.arguments import CALLABLE, COUNT, MESH, PATH, RANKS, a, arguments
 from planguard.capture.passes.trace import trace
 from planguard.capture.planner import fx_planner
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 SAMPLES = 1
 """Further ranks per class that are traced to check that the class behaves alike."""
+
+
+BUNDLE = a("FxBundle", "planguard.capture.fx(...) gives one")
 
 
 class FxCapture:
@@ -80,7 +83,7 @@ class FxCapture:
         job = _Job(fn_or_module, inputs, world_size, read_mesh(mesh, world_size), prepare, options)
         return job.run(ranks)
 
-    @arguments(path=PATH)
+    @arguments(bundle=BUNDLE, path=PATH)
     def dump(self, bundle: Any, path: str | Path) -> None:
         """Write captured graphs as ``planguard.fx/1``; gzipped when the name ends in ``.gz``."""
         fx_planner().write_bundle(bundle, path)

@@ -125,6 +125,11 @@ def validate_pass(  # noqa: PLR0913 - independent facts about the job, by keywor
     sides = {r: (read_side(old[r]), read_side(new[r])) for r in sorted(old)}
     found = {r: compare(first, second, r) for r, (first, second) in sides.items()}
     world = world_size or _world(old)
+    if max(old, default=0) >= world:
+        raise UsageError(
+            f"rank {max(old)} of a world of {world} does not exist",
+            hint="give world_size, or the rank that the graph is of",
+        )
     job = _Job(old, new, world, tuple(_pairs(mesh)), others, model, found)
     return job.verdict(name)
 
