@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import repeat
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, SupportsIndex, TypeVar
 
@@ -51,8 +55,25 @@ def a(name: str, hint: str, *others: str) -> Wanted:
     return Wanted(fits, f"no {name}", hint)
 
 
+def one_of(*names: str) -> Wanted:
+    """Want one of some names."""
+    fits = frozenset(names).__contains__
+    known = " or ".join(f'"{name}"' for name in names)
+    return Wanted(lambda value: isinstance(value, str) and fits(value), "no choice", known)
+
+
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, SupportsIndex) and value is not True and 0 <= int(value) <= MOST
+    return _is_integer(value) and 0 <= value <= MOST
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return False
+    try:
+        operator.index(value)  # a tensor has the method, and more elements than one
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_path(value: Any) -> bool:
@@ -66,6 +87,20 @@ def _is_path(value: Any) -> bool:
 
 def _is_list(value: Any) -> bool:
     return hasattr(value, "__iter__") and not isinstance(value, str | bytes)
+
+
+def _is_mesh(value: Any) -> bool:
+    try:
+        pairs = [*value.items()] if isinstance(value, Mapping) else [(n, s) for n, s in value]
+    except (TypeError, ValueError):
+        return False
+    return all(isinstance(name, str) and _is_whole(size) and size for name, size in pairs)
+
+
+def _is_ranks(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "all"
+    return isinstance(value, Sequence | AbstractSet | range) and all(map(_is_whole, value))
 
 
 def _or(*others: type) -> Callable[[Any], bool]:
@@ -87,13 +122,28 @@ PATH = Wanted(_is_path, "no path", "give a str or a pathlib.Path")
 LIST = Wanted(_is_list, "no list", "give a list")
 NAMES = Wanted(_or(str), "neither a name nor a list of names", "give a str, or a list of them")
 PLANS = Wanted(_or(str, PathLike), "no plans", "give a path, or a list of plans")
+MESH = Wanted(_is_mesh, "no mesh", 'give the sizes of its dimensions: {"dp": 2, "tp": 4}')
+RANKS = Wanted(_is_ranks, 'neither a list of ranks nor "all"', "ranks=[0, 4]")
 MAPPING = Wanted(lambda value: isinstance(value, Mapping), "no mapping", "give a dict")
 RULES = Wanted(
     lambda value: isinstance(value, bool | Mapping),
     "neither a bool nor thresholds by code",
     'rules=True, or {"PG610": {"threshold": 0.3}}',
 )
+DURATION = Wanted(
+    lambda value: isinstance(value, Real) and value is not True and 0 < value < math.inf,
+    "no number of seconds above 0",
+    "give a float",
+)
+INTEGER = Wanted(_is_integer, "no whole number", "give an int")
+SIZE = Wanted(lambda value: _is_integer(value) and value >= 0, "no number of bytes", "give an int")
+APPENDED = Wanted(lambda value: hasattr(value, "append"), "no list to add to", "give a list")
 SEED = Wanted(lambda value: isinstance(value, int), "no seed", "give an int")
+CALLABLES = Wanted(
+    lambda value: _is_list(value) and all(map(callable, value)),
+    "no list of functions",
+    "give the passes in their order",
+)
 CALLABLE = Wanted(callable, "no function", "give what can be called")
 
 
@@ -107,6 +157,8 @@ def arguments(**wanted: Wanted) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def around(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters
         names = tuple(parameters)
+        owner = function.__qualname__.removesuffix(".__init__")
+        called_as = owner.rpartition(".")[2]
         rest = parameters[names[0]].kind is inspect.Parameter.VAR_POSITIONAL
 
         @functools.wraps(function)
@@ -116,7 +168,7 @@ def arguments(**wanted: Wanted) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 want = wanted.get(name)
                 if want is None or value is parameters[name].default or want.fits(value):
                     continue
-                raise refused(f"{function.__name__}({name}=...)", value, want)
+                raise refused(f"{called_as}({name}=...)", value, want)
             return function(*given, **named)
 
         return called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import CALLABLE, COUNT, LIST, arguments
 from planguard.capture.precheck import Precheck
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 
+@arguments(step=CALLABLE, samples=LIST, world_size=COUNT)
 def assert_collectives_agree(
     step: Callable[[Any], object], samples: Sequence[Any], world_size: int, **options: Any
 ) -> Verdict:

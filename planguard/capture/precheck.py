@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from planguard.arguments import CALLABLE, COUNT, DURATION, FLAG, MESH, NAME, PATH, WHOLE, arguments
 from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
@@ -57,6 +58,11 @@ class Precheck:
         patch: With ``fix``, the proved edit of the source, if there is one.
     """
 
+    @arguments(
+        world_size=COUNT, mesh=MESH, rank=WHOLE, model=NAME, allow_unknown=FLAG, timeout=DURATION,
+        jobs=COUNT, name=NAME, rounds=COUNT, most_assignments=COUNT, budget=DURATION, fix=FLAG,
+        vary=FLAG,
+    )  # fmt: skip
     def __init__(  # noqa: PLR0913 - the options of precheck, spelled out once
         self,
         world_size: int,
@@ -122,6 +128,7 @@ class Precheck:
 
     # --- the callable form -------------------------------------------------------------------
 
+    @arguments(fn=CALLABLE)
     def run(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Verdict:
         """Run ``fn(*args, **kwargs)`` once per rank, each in a process of its own, and check.
 
@@ -203,6 +210,7 @@ class Precheck:
         """Ranks get something of their own, so that none stands for another."""
         return self.samples is not None or self.loops is not None
 
+    @arguments(path=PATH)
     def write_patch(self, path: str | Path) -> Path | None:
         """Write the proved edit as a unified diff to a new file; None where there is none.
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from planguard.arguments import CALLABLE, DURATION, FLAG, INTEGER, PATH, arguments
 from planguard.errors import UsageError
 from planguard.files import write
 from planguard.live.analysis import find_stuck
@@ -207,6 +208,14 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
+@arguments(
+    timeout=DURATION,
+    warn_after=DURATION,
+    report=PATH,
+    exit_code=INTEGER,
+    on_stuck=CALLABLE,
+    native=FLAG,
+)  # fmt: skip
 def guard(
     timeout: float = 60.0,
     *,

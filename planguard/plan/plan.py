@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from planguard.plan.nodes import PointToPoint
     from planguard.plan.pointers import Steps
 
+_GROUPS_SHOWN = 12
+"""Most groups that an error names."""
 WALKED_AFTER = 8
 """Actions of a program that are looked up one by one; then the places of all are noted."""
 
@@ -336,9 +338,15 @@ class Plan:
         """Return a group by name.
 
         Raises:
-            KeyError: There is no such group.
+            UsageError: There is no such group.
         """
-        return self._groups_by_name[name]
+        try:
+            return self._groups_by_name[name]
+        except (KeyError, TypeError):
+            known = ", ".join(list(self._groups_by_name)[:_GROUPS_SHOWN])
+            raise UsageError(
+                f"there is no group {shorten(repr(name))}", hint=f"groups: {known}"
+            ) from None
 
     @cached_property
     def _groups_by_name(self) -> dict[str, ProcessGroup]:
@@ -346,7 +354,7 @@ class Plan:
 
     def group_name(self, name: str, rank: int) -> str:
         """Return the name of the group that ``rank`` means: ``tp4`` is instance 4 of family tp."""
-        group = self._groups_by_name[name]
+        group = self.group(name)
         if self.mesh is None or not group.is_family:
             return name
         number = self.mesh.family_instance(rank, group.mesh_dims)

@@ -222,12 +222,17 @@ def _how(flight: _InFlight) -> str:
     return "warning" if flight.maybe else "error"
 
 
+_NOTHING: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+
+
 def _names(names: Any) -> frozenset[str]:
     return frozenset() if names is UNSET else frozenset(names)
 
 
 def _buffers(node: Any) -> tuple[frozenset[str], frozenset[str]]:
     """Return what an action reads and writes, with the parts or members that it launches."""
+    if node.reads is node.writes is UNSET and node.__class__ not in _LISTS:
+        return _NOTHING  # most actions
     reads, writes = _names(node.reads), _names(node.writes)
     inside: list[Any] = node.ops if type(node) in _LISTS else []
     for part in inside:

@@ -72,7 +72,7 @@ def _hosts(at: At) -> tuple[Host, ...]:
         number = fields["id"].integer(high=_MAX_DEVICES)
         for host in fields["hosts"].each():
             own = _required(host, "worker", "devices")
-            devices = tuple(d.integer(high=_MAX_DEVICES) for d in own["devices"].each())
+            devices = tuple(own["devices"].integers(high=_MAX_DEVICES))
             hosts.append(Host(own["worker"].text(200), number, devices))
     names = [host.worker for host in hosts]
     if len(set(names)) != len(names):
@@ -179,7 +179,7 @@ def _uuids(at: At) -> tuple[int, ...]:
     found: list[int] = []
     for item in at.each():
         if isinstance(item.value, list):
-            found += [inner.integer() for inner in item.each()]
+            found += item.integers()
         else:
             found.append(item.integer())
     return tuple(found)
@@ -289,7 +289,7 @@ def _bytes(fields: dict[str, At], width: int | None) -> int | None:
 
 def _sides(at: At) -> Iterator[int]:
     for pair in at.each():
-        ends = [end.integer() for end in pair.each()]
+        ends = pair.integers()
         if len(ends) != 2 or ends[0] > ends[1]:
             pair.fail("a slice [start, stop] is expected")
         yield ends[1] - ends[0]

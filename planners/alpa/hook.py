@@ -7,8 +7,9 @@ Copy this file next to your training script (it needs Python 3.7 and nothing els
     hook.install("plan.alpa.json")
 
 or ``dump(config, mesh_group, "plan.alpa.json")`` with a ``PipeshardConfig`` of your own. The texts
-of the compiled stages, with the collectives inside each mesh, are known only after compilation on
-the workers: pass ``hlo_texts=executable.get_hlo_text()`` to ``dump`` to have them in the file.
+of the stages, with the collectives inside each mesh, are those that Alpa's partitioner leaves and
+sends to the workers. What XLA makes of them there, ``executable.get_hlo_text()``, can be given as
+``hlo_texts``.
 """
 
 from __future__ import annotations
@@ -216,10 +217,19 @@ def _inputs(config: Any, mesh_group: Any, names: dict[Any, str]) -> dict[str, li
 
 
 def _stages(config: Any, hlo_texts: Any) -> dict[str, Any]:
+    # ``PartialGradWorkerExecutableConfig``: the partitioned module that a worker is to compile.
+    modules = {
+        int(one.exec_uuid): getattr(one, "hlo", None)
+        for listed in config.executable_configs.values()
+        for one in listed
+    }
     stages: dict[str, Any] = {}
     for number, uuid in enumerate(config.executable_uuids):
         mesh = next(iter(config.schedule.stage_placement(number)))
-        stages[str(int(uuid))] = {"mesh": int(mesh)}
+        stage = stages[str(int(uuid))] = {"mesh": int(mesh)}
+        module = modules.get(int(uuid))
         if hlo_texts is not None:
-            stages[str(int(uuid))]["hlo"] = hlo_texts[number]
+            stage["hlo"] = hlo_texts[number]
+        elif module is not None:
+            stage["hlo"] = module.to_string()
     return stages

@@ -203,7 +203,7 @@ def _groups(path: Path, ranks: int) -> dict[str, tuple[int, ...]]:
         return {}
     found = {}
     for name, at in load_json(path).items():
-        members = tuple(one.integer(0, ranks - 1) for one in at.each())
+        members = tuple(at.integers(0, ranks - 1))
         if not members or len(set(members)) < len(members):
             at.fail("expected different ranks")
         found[name] = members

@@ -249,7 +249,7 @@ def _read_tensor(at: At) -> TensorInfo:
     dtype = fields["dtype"].text(40)
     if dtype not in ITEM_BYTES:
         fields["dtype"].fail("unknown dtype", hint=f"one of {', '.join(ITEM_BYTES)}")
-    shape = tuple(size.integer(0, 2**40) for size in fields["shape"].each())
+    shape = tuple(fields["shape"].integers(0, 2**40))
     grad = fields["requires_grad"].flag() if "requires_grad" in fields else True
     sparse = fields["sparse"].flag() if "sparse" in fields else False
     tensor = TensorInfo(name, shape, dtype, grad, sparse, _read_source(at, fields, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -25,33 +26,31 @@ _NAMED = 4096
 """Bytes in which a document names its schema."""
 
 
-class At:
+class At(msgspec.Struct, eq=False):
     """A JSON value together with where it stands, for reading without trusting it.
 
-    Most values are never complained of, so a place is kept as the steps that lead to it.
+    Most values are never complained of, so a place is kept as the steps that lead to it. A reader
+    makes one for each value of a document, which a record of msgspec makes cheap.
+
+    Attributes:
+        value: The value.
+        step: The last step to it: a key, or a place in an array; at the top, its path.
+        file: The file that it is of.
+        above: What it is in; None once its path is written out.
     """
 
-    __slots__ = ("_above", "_step", "file", "value")
-
-    def __init__(
-        self,
-        value: Any,
-        path: str | int = "$",
-        file: str | None = None,
-        above: At | None = None,
-    ) -> None:
-        self.value = value
-        self.file = file
-        self._step = path
-        self._above = above
+    value: Any
+    step: str | int = "$"
+    file: str | None = None
+    above: Any = None
 
     @property
     def path(self) -> str:
         """The JSON path; written out once, for what is below it too."""
-        if self._above is not None:
-            own = f"[{self._step}]" if isinstance(self._step, int) else f".{self._step}"
-            self._step, self._above = self._above.path + own, None
-        return str(self._step)
+        if self.above is not None:
+            own = f"[{self.step}]" if isinstance(self.step, int) else f".{self.step}"
+            self.step, self.above = self.above.path + own, None
+        return str(self.step)
 
     def fail(self, message: str, *, code: str = "PG901", hint: str = "") -> NoReturn:
         """Raise a PlanError about this value."""
@@ -64,7 +63,8 @@ class At:
         value, file = self.value, self.file
         if not isinstance(value, dict):
             self.fail("expected an object")
-        found = {key: At(one, key, file, self) for key, one in value.items() if key in allowed}
+        known = _known(allowed)
+        found = {key: At(one, key, file, self) for key, one in value.items() if key in known}
         if len(found) != len(value):
             for key, at in self.items():
                 if key not in found and not key.startswith("x-"):
@@ -80,11 +80,11 @@ class At:
             yield key, At(value, key, self.file, self)
 
     def each(self) -> Iterator[At]:
-        """Yield the elements of an array."""
-        if not isinstance(self.value, list):
+        """Return the elements of an array, one by one."""
+        value, file = self.value, self.file
+        if not isinstance(value, list):
             self.fail("expected an array")
-        for place, value in enumerate(self.value):
-            yield At(value, place, self.file, self)
+        return (At(one, place, file, self) for place, one in enumerate(value))
 
     def text(self, limit: int = 10_000) -> str:
         """Return a string."""
@@ -95,15 +95,32 @@ class At:
     def integer(self, low: int = 0, high: int = 2**63 - 1) -> int:
         """Return an integer within bounds; booleans and floats are refused."""
         value = self.value
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        whole = value.__class__ is int or (isinstance(value, int) and not isinstance(value, bool))
+        if not whole or not low <= value <= high:
             self.fail(f"expected an integer from {low} to {high}")
-        return value
+        return int(value)
+
+    def integers(self, low: int = 0, high: int = 2**63 - 1) -> list[int]:
+        """Return an array of integers within bounds."""
+        value = self.value
+        if value.__class__ is list:
+            for one in value:
+                if one.__class__ is not int or not low <= one <= high:
+                    break
+            else:
+                return list(value)
+        return [one.integer(low, high) for one in self.each()]
 
     def flag(self) -> bool:
         """Return a boolean."""
         if not isinstance(self.value, bool):
             self.fail("expected true or false")
         return self.value
+
+
+@lru_cache(maxsize=1024)
+def _known(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names)
 
 
 def load_json(path: Path) -> At:

@@ -144,7 +144,7 @@ def _lists(
 
 def _tensor(at: At, *, named: bool) -> Tensor:
     fields = required(at, *(("name",) if named else ()), "shape", "dtype")
-    shape = tuple(size.integer(0, 1 << 48) for size in fields["shape"].each())
+    shape = tuple(fields["shape"].integers(0, 1 << 48))
     dtype = fields["dtype"].text(40)
     if dtype not in ITEM_BYTES:
         fields["dtype"].fail("unknown type", hint=f"one of {', '.join(ITEM_BYTES)}")
@@ -156,7 +156,7 @@ def _tensor(at: At, *, named: bool) -> Tensor:
 
 def _tied(at: At, stages: int) -> Tied:
     fields = required(at, "key", "stages", "parameters")
-    held = tuple(stage.integer(0, stages - 1) for stage in fields["stages"].each())
+    held = tuple(fields["stages"].integers(0, stages - 1))
     if list(held) != sorted(set(held)) or not held:
         fields["stages"].fail("stages are listed once each, in order")
     parameters = tuple(_tensor(t, named=True) for t in fields["parameters"].each())

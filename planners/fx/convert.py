@@ -93,7 +93,7 @@ def _group(name: str, value: Any) -> FxGroup:
         return value
     try:
         ranks = tuple(int(rank) for rank in value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise PlanError(
             f"group {name!r} needs its ranks", value=value, hint='groups={"0": [0, 1, 2, 3]}'
         ) from error

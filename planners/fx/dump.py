@@ -211,7 +211,7 @@ def _group(key: str, at: At, world: int) -> FxGroup:
 
 
 def _ranks(at: At, world: int) -> tuple[int, ...]:
-    ranks = tuple(item.integer(0, world - 1) for item in at.each())
+    ranks = tuple(at.integers(0, world - 1))
     if not ranks or len(set(ranks)) != len(ranks):
         at.fail("a group has at least one rank and none twice", code="PG409")
     return ranks

@@ -71,7 +71,7 @@ def _document(obj: object) -> At:
 def _composition(at: At, found: dict[str, At]) -> Composition:
     if "levels" not in found:
         at.fail("'levels' is missing", hint="for example [2, 8]: 2 nodes of 8 GPUs")
-    levels = tuple(level.integer(1, MAX_RANKS) for level in found["levels"].each())
+    levels = tuple(found["levels"].integers(1, MAX_RANKS))
     ranks = Composition(levels[:MAX_LEVELS], ()).ranks
     if not 0 < len(levels) <= MAX_LEVELS or ranks > MAX_RANKS:
         found["levels"].fail(
@@ -115,7 +115,7 @@ def _primitive(at: At, ranks: int) -> Primitive:
     if found["op"].text(20) not in {"multicast", "reduction"}:
         found["op"].fail("expected 'multicast' or 'reduction', or the string \"fence\" instead")
     root = found["root"].integer(0, ranks - 1)
-    others = [one.integer(0, ranks - 1) for one in found["ranks"].each()]
+    others = found["ranks"].integers(0, ranks - 1)
     if len(set(others)) < len(others):
         found["ranks"].fail("a rank is there twice")
     named = tuple(one for one in others if one != root)

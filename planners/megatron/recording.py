@@ -108,7 +108,7 @@ def read_recording(obj: Path | dict[str, Any]) -> Recording:
 
 
 def _members(at: At, world: int) -> tuple[int, ...]:
-    ranks = tuple(rank.integer(0, world - 1) for rank in at.each())
+    ranks = tuple(at.integers(0, world - 1))
     if len(set(ranks)) != len(ranks) or not ranks:
         at.fail("a group lists its ranks once each")
     return ranks
@@ -176,7 +176,7 @@ def _message(at: At, groups: dict[str, tuple[int, ...]], world: int) -> Message:
     dtype = _required(at, fields, "dtype").text(40)
     if dtype not in ITEM_BYTES:
         fields["dtype"].fail("unknown type", hint=f"one of {', '.join(ITEM_BYTES)}")
-    shape = [size.integer(0, 1 << 40) for size in _required(at, fields, "shape").each()]
+    shape = _required(at, fields, "shape").integers(0, 1 << 40)
     if math.prod(shape) > 1 << 56:
         fields["shape"].fail("a tensor of that size does not exist")
     peer = -1 if op == "all_reduce" else _required(at, fields, "peer").integer(0, world - 1)

@@ -82,7 +82,7 @@ def _channel(at: At, gpu: Gpu, gpus: int) -> None:
             fields = group.fields("size", "ranks")
             if "ranks" not in fields:
                 group.fail("'ranks' is missing")
-            ranks = tuple(rank.integer(0, gpus - 1) for rank in fields["ranks"].each())
+            ranks = tuple(fields["ranks"].integers(0, gpus - 1))
             gpu.switches.append(ranks)
     else:
         at.fail("not a channel", hint="memory and port have connected_to, switch has rank_groups")

@@ -77,7 +77,7 @@ class BlockReader:
             found = element.fields(kind, ids, "buff", "buffer_type")
             if not {kind, ids} <= found.keys() or found[kind].text(20) not in into:
                 element.fail(f"{kind!r} and {ids!r} are needed")
-            into[found[kind].value] += [one.integer(0, 1 << 20) for one in found[ids].each()]
+            into[found[kind].value] += found[ids].integers(0, 1 << 20)
 
     def read(self) -> tuple[Event, ...]:
         """Return the events of the thread block.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import re
 from dataclasses import dataclass, field
+from itertools import repeat, zip_longest
 
 from .mlir_ops import convert, is_replicated, read_types, sharding_of, tuple_of
 from .model import Computation, Instruction, Module, Shape, fail
@@ -25,20 +26,41 @@ _FUNCTION = re.compile(r"(?:public |private |nested )?@(\"[^\"]*\"|[\w$.\-]+)\s*
 _OPERAND = re.compile(r"%([\w$.\-]+(?:#\d+)?)")
 _COUNT = re.compile(r"(?:mhlo|stablehlo)\.num_(partitions|replicas)\s*=\s*(\d{1,9})")
 _RETURNS = frozenset({"return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return"})
-_LOCAL = frozenset({
-    "stablehlo.constant", "sdy.manual_computation", "func.call", "call", "sdy.constant",
-})  # fmt: skip
+_CALLS = frozenset({"func.call", "call"})
+_LOCAL = frozenset({"stablehlo.constant", "sdy.manual_computation", "sdy.constant"}) | _CALLS
+_EACH = frozenset(
+    f"stablehlo.{op}"
+    for op in (
+        "abs", "add", "and", "atan2", "cbrt", "ceil", "compare", "convert", "cosine", "divide",
+        "exponential", "exponential_minus_one", "floor", "is_finite", "log", "log_plus_one",
+        "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "power", "remainder",
+        "round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "subtract",
+        "tan", "tanh", "xor",
+    )
+)  # fmt: skip
+"""Operations on elements at one place of arrays of one shape (StableHLO's specification). Where all
+operands lie alike the partitioner runs them on each device's part (``HandleElementwise`` of XLA's
+``spmd_partitioner.cc``), and the result lies so, too."""
 _HINT = "give the text of lowered.as_text(), unchanged"
 MAX_DEVICES = 1 << 20
 
 
-def read_mlir(text: str, file: str) -> Module:
+Layouts = tuple[tuple[str, ...], tuple[str, ...]]
+"""Shardings of arguments and results, in Shardy's words without spaces; empty where not said."""
+
+
+def read_mlir(text: str, file: str, layouts: Layouts = ((), ())) -> Module:
     """Read StableHLO text.
+
+    Args:
+        text: The module.
+        file: Its name.
+        layouts: How the program is called, where its own function does not say.
 
     Raises:
         PlanError: It is malformed; the message names the line.
     """
-    reader = _Reader(text, file)
+    reader = _Reader(text, file, layouts)
     try:
         return reader.module()
     except (Unbalanced, ValueError, IndexError, RecursionError) as error:
@@ -74,15 +96,18 @@ def _bare(line: str) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, layouts: Layouts) -> None:
+        self._layouts = layouts
         self._text = "\n".join(map(_bare, text.split("\n")))
         self._file = file
         self._newlines = [match.start() for match in re.finditer("\n", self._text)]
         self._computations: dict[str, Computation] = {}
-        self._global: list[str] = []
+        self._global: dict[str, list[str]] = {}  # by function: what a partitioner has to act on
+        self._called: dict[str, set[str]] = {}  # by function: those called on arrays of all devices
         self._scopes: list[_Region] = []
         self._shardings: dict[str, str] = {}
         self._free: set[str] = set()  # inputs of the program whose sharding follows from their use
+        self._wanted: list[str] = []  # shardings of the results of the function; empty where open
         # What a manual computation takes apart is one array of all devices, and so are the inputs.
         replicas = re.search(r"num_replicas\s*=\s*(\d{1,9})", self._text.partition("func.func")[0])
         self._is_global = "sdy.manual_computation" in self._text and (
@@ -138,10 +163,15 @@ class _Reader:
         return self._computations
 
     def _sharded(self, partitions: int) -> str:
-        if partitions == 1 or not self._global:
+        """Say what a partitioner has to act on in the program and the functions that it calls."""
+        reached = ["main"]
+        for name in reached:
+            reached += sorted(self._called.get(name, set()) - {*reached})
+        found = {what for name in reached for what in self._global.get(name, ())}
+        if partitions == 1 or not found:
             return ""
         return (
-            f"{', '.join(sorted(set(self._global))[:4])}: a partitioner has still to place "
+            f"{', '.join(sorted(found)[:4])}: a partitioner has still to place "
             "collectives; check the compiled program"
         )
 
@@ -193,7 +223,15 @@ class _Reader:
         region = _Region(name, inner=False)
         for part in split(statement[opened + 1 : closed], angles=True):
             self._argument(region, part, line)
-        self._shardings = {i.name: i.attrs.get("sdy", "") for i in region.instructions}
+        into, out = self._layouts if name == "main" else ((), ())
+        if into and len(into) != len(region.instructions):
+            fail(self._file, line, "a call has another number of arrays", value=name)
+        own = _result_shardings(statement[closed + 1 : body[0]])
+        self._wanted = [one or given for one, given in zip_longest(own, out, fillvalue="")]
+        self._shardings = {
+            i.name: i.attrs.get("sdy", "") or given
+            for i, given in zip(region.instructions, into or repeat(""), strict=False)
+        }
         # Only of the program's own inputs: what a function is called with is sharded already.
         free = {one for one, sharding in self._shardings.items() if not sharding}
         self._free = free if name == "main" else set()
@@ -256,7 +294,7 @@ class _Reader:
         results = [
             part.strip().lstrip("%") for part in (match["results"] or "").rstrip("= ").split(",")
         ]
-        self._note(op, bare, operands)
+        self._note(op, bare, operands, results)
         self._operation(region, op, results, bare, operands, regions, start, line)
 
     @staticmethod
@@ -305,6 +343,10 @@ class _Reader:
         return Shape("token")
 
     def _return(self, region: _Region, operands: list[str], line: int) -> None:
+        if region is self._scopes[0]:
+            for name, wanted in zip(operands, self._wanted, strict=False):
+                if wanted and self._moves(name, wanted):
+                    self._partitioned("a result is sharded otherwise than what makes it")
         if len(operands) == 1 and not region.name.endswith("/body"):
             region.root = operands[0]
             return
@@ -312,7 +354,7 @@ class _Reader:
         region.add(Instruction("return", "tuple", shape, tuple(operands), line=line))
         region.root = "return"
 
-    def _note(self, op: str, bare: str, operands: list[str]) -> None:
+    def _note(self, op: str, bare: str, operands: list[str], results: list[str]) -> None:
         """Note what a partitioner would have to act on: work outside of manual computations."""
         if self._manual:
             return
@@ -323,23 +365,41 @@ class _Reader:
                 self._placed(name, part.replace(" ", ""))
             axes = re.search(r"manual_axes=\{([^}]*)\}", bare)
             if self._axes - set(re.findall(r'"([^"]+)"', axes[1] if axes else "")):
-                self._global.append("a computation is manual over a part of the mesh")
-        elif op not in _LOCAL and self._scopes[0].name == "main":
-            self._global.append(op)
+                self._partitioned("a computation is manual over a part of the mesh")
+        elif op in _CALLS:
+            names = re.findall(r"@([\w$.\-]+)", bare)
+            self._called.setdefault(self._scopes[0].name, set()).update(names[:1])
+        elif op in _EACH and (layout := self._layout(operands)):
+            self._shardings[results[0]] = layout
+        elif op not in _LOCAL:
+            self._partitioned(op)
+
+    def _partitioned(self, what: str) -> None:
+        self._global.setdefault(self._scopes[0].name, []).append(what)
+
+    def _layout(self, operands: list[str]) -> str:
+        """Return the sharding that operands share; empty where they do not, or it is open."""
+        given = {self._shardings.get(name, "") for name in operands if not self._is_constant(name)}
+        shared = given.pop() if len(given) == 1 else ""
+        return "" if "?" in shared else shared
 
     def _placed(self, name: str, wanted: str) -> None:
         """Note an operand that a partitioner has to move to where a computation wants it.
 
-        What every device has is there already. An input without a sharding takes that of its use.
+        An input without a sharding takes that of its use.
         """
         if name in self._free:
             self._free.discard(name)
             self._shardings[name] = wanted
+        if self._moves(name, wanted):
+            self._partitioned("an input is sharded otherwise than its computation wants")
+
+    def _moves(self, name: str, wanted: str) -> bool:
+        """Tell whether a value has to move to be sharded so: what every device has is there."""
         given = self._shardings.get(name)
-        if given is None and self._is_constant(name):
-            return
-        if given is None or (given != wanted and not is_replicated(given)):
-            self._global.append("an input is sharded otherwise than its computation wants")
+        if given is None:
+            return not self._is_constant(name)
+        return given != wanted and not is_replicated(given)
 
     def _is_constant(self, name: str) -> bool:
         return any(
@@ -396,6 +456,15 @@ class _Reader:
         ]
         for number, (name, shape) in enumerate(zip(names, shapes, strict=True)):
             inner.add(Instruction(name, "parameter", shape, (), {}, (), str(number), line))
+
+
+def _result_shardings(head: str) -> list[str]:
+    """Return the sharding of each result of a function, from behind its arguments."""
+    opened = head.find("(", head.find("->")) if "->" in head else -1
+    if opened < 0:
+        return []
+    listed = split(head[opened + 1 : closing(head, opened)], angles=True)
+    return [sharding_of(one).get("sdy", "") for one in listed]
 
 
 def _manual_arguments(bare: str) -> list[str]:

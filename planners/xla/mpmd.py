@@ -198,7 +198,7 @@ def _part(at: At, found: dict[str, At]) -> Part:
     dtype = found["dtype"].text(40)
     if dtype not in ELEMENT_TYPES:
         found["dtype"].fail("unknown element type", hint="HLO's spelling, such as f32 or bf16")
-    shape = Shape(dtype, tuple(size.integer(0, 1 << 40) for size in found["shape"].each()))
+    shape = Shape(dtype, tuple(found["shape"].integers(0, 1 << 40)))
     if (shape.bytes() or 0) >= 1 << 63:
         found["shape"].fail("an array of 2^63 bytes or more")
     return Part(shape.bytes(), shape.plan_dtype())

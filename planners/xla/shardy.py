@@ -21,6 +21,7 @@ from .steps import Doubt, Part
 from .text import Unbalanced, closing, split
 
 if TYPE_CHECKING:
+    from .mlir import Layouts
     from .model import Module
 
 _ALIAS = re.compile(r"^[ \t]*([!#][\w$.\-]+)\s*=\s*(.*)$", re.MULTILINE)
@@ -75,6 +76,7 @@ class _Reader:
         self._orders: dict[str, list[Entry]] = {}
         self._modules: dict[str, Module] = {}
         self._functions: dict[str, tuple[int, int]] = {}
+        self._names: dict[str, list[Layouts]] = {}
         self._doubts: dict[str, Doubt] = {}
         self.line = 1
 
@@ -150,15 +152,32 @@ class _Reader:
         if match is None or match[1] not in self._axes:
             fail(self._file, self.line, "a fragment call of a mesh that is not in the topology")
         mesh, callee = match[1], match[2].strip('"')
-        name = f"{callee}@{mesh}"
+        layouts = self._layouts(statement[match.end() - 1 :])
+        # On arrays that lie otherwise, the same fragment is another program.
+        known = self._names.setdefault(f"{callee}@{mesh}", [])
+        if layouts not in known:
+            known.append(layouts)
+        number = known.index(layouts)
+        name = f"{callee}@{mesh}{f'.{number}' if number else ''}"
         if name not in self._modules:
-            self._modules[name] = self._fragment(callee, mesh)
+            self._modules[name] = self._fragment(callee, mesh, layouts)
         run = f"{callee}.{sum(e.name == name for e in self._orders[mesh])}"
         self._orders[mesh].append(
             Entry("run", name, run=run, path=f"line {self.line}", line=self.line)
         )
 
-    def _fragment(self, callee: str, mesh: str) -> Module:
+    def _layouts(self, call: str) -> Layouts:
+        """Return the shardings of what a fragment is called with and gives."""
+        types = call[closing(call, 0) + 1 :].partition(":")[2].partition("->")
+        into, out = (self._types(one.strip()) for one in (types[0], types[2]))
+        return into, out
+
+    def _types(self, text: str) -> tuple[str, ...]:
+        inside = text[1 : closing(text, 0)] if text.startswith("(") else text
+        arrays = [self._array(one) for one in split(inside, angles=True)] if inside else []
+        return tuple(one.sharding.removeprefix("sharding=").replace(" ", "") for one in arrays)
+
+    def _fragment(self, callee: str, mesh: str, layouts: Layouts) -> Module:
         """Return a fragment as a program of its own, on the lines that it stands on."""
         if callee not in self._functions:
             fail(self._file, self.line, f"there is no function @{callee}", hint=_EXPORT)
@@ -175,7 +194,7 @@ class _Reader:
         first += f"{{mhlo.num_partitions = {size} : i32}} {{ {meshes}"
         lines = "\n" * (self._at(start) - 1)
         text = f"{first}{lines}{head} {{{rest}{self._text[opened:end]}}}\n}}\n"
-        return read_mlir(text, self._file)
+        return read_mlir(text, self._file, layouts)
 
     def _transfer(self, statement: str) -> None:
         match = _TRANSFER.search(statement)

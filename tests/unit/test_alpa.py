@@ -6,6 +6,7 @@ import copy
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ from oracle.enumerator import Effort, enumerate_plan  # noqa: E402
 
 registry.find("alpa")  # mounts planguard.planners where it is not installed
 
-from planguard.planners.alpa import adapter  # noqa: E402
+from planguard.planners.alpa import adapter, hook  # noqa: E402
 
 FOLDER = TESTS.parent / "tests" / "samples" / "alpa"
 GATHER = "all_gather_into_tensor"
@@ -35,7 +36,7 @@ COUNTS = {
     "1f1b-4x2": [{"all_reduce": 12, "send": 6, "recv": 6}] * 2
     + [{"all_reduce": 12, "send": 12, "recv": 12}] * 4
     + [{"all_reduce": 12, "send": 6, "recv": 6}] * 2,
-    "1f1b-2x2x2": [{"send": 4, "recv": 4}] * 8,
+    "1f1b-2x2x2": [{"all_reduce": 8, "send": 4, "recv": 4}] * 8,
     "overlap-3x1": [
         {"isend": 6, "irecv": 6, "wait": 12},
         {"isend": 12, "irecv": 12, "wait": 24},
@@ -87,10 +88,25 @@ def test_the_adapter_keeps_its_contract(name):
 
 def test_stages_without_a_text_leave_the_answer_open():
     """What a stage does inside its mesh is not guessed: UNKNOWN, unless told to be nothing."""
-    verdict = planguard.check(path_of("1f1b-2x2x2"))
-    assert verdict.outcome.value == "UNKNOWN"
-    plan = planguard.load(path_of("1f1b-2x2x2"))
+    data = dump("1f1b-2x2x2")
+    for stage in data["stages"].values():
+        del stage["hlo"]
+    plan = planguard.load(data, planner="alpa")
+    assert planguard.check(plan).outcome.value == "UNKNOWN"
     assert [entry.kind for entry in plan.approximations] == ["stage-without-text"]
+
+
+def test_the_hook_writes_the_modules_that_alpa_sends_to_its_workers():
+    """Each stage has the text of its partitioned module; texts that are given stand before it."""
+    module = SimpleNamespace(to_string=lambda: "HloModule of.the.partitioner")
+    config = SimpleNamespace(
+        executable_uuids=[7],
+        executable_configs={"m0h0": [SimpleNamespace(exec_uuid=7, hlo=module),
+                                     SimpleNamespace(exec_uuid=8)]},
+        schedule=SimpleNamespace(stage_placement=lambda _: {0}),
+    )  # fmt: skip
+    assert hook._stages(config, None) == {"7": {"mesh": 0, "hlo": "HloModule of.the.partitioner"}}
+    assert hook._stages(config, ["HloModule given"])["7"]["hlo"] == "HloModule given"
 
 
 def test_alpa_sends_every_slice_once_for_each_slice_of_its_tile():

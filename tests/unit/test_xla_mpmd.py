@@ -230,7 +230,7 @@ def test_an_edited_list_of_jaxpp_is_not_safe(tmp_path, what):
 SHARDY = {
     "shardy-manual": "SAFE",
     "shardy-one-reduces": "DEADLOCK",
-    "shardy-rfc-export": "UNKNOWN",  # the partitioner has still to place collectives
+    "shardy-rfc-export": "SAFE",  # additions of arrays that lie alike
     "shardy-fragment-calls": "UNKNOWN",  # meshes of 8 and 3 devices: nothing is known to be sent
 }
 
@@ -273,6 +273,26 @@ def test_the_exported_module_of_the_rfc():
         ("recv", 0, 8), (f"{both}.0", None, None), ("send", 0, 8),
         ("recv", 0, 8), (f"{both}.1", None, None), ("send", 0, 8),
     ]  # fmt: skip
+
+
+def open_of(text):
+    """Return what a module of the dialect leaves to a partitioner."""
+    plan = planguard.load(text.encode())
+    return [entry.message for entry in plan.approximations if entry.kind == "not-partitioned"]
+
+
+def test_a_fragment_is_read_with_the_layout_of_its_call():
+    """Additions of what is cut alike move nothing; a call that cuts otherwise is a program more."""
+    text = shardy("shardy-rfc-export")
+    assert open_of(text) == []
+    assert any("stablehlo.add" in one for one in open_of(text.replace('[{"x"}]', "[{?}]")))
+    last = text.rindex("mpmd.fragment_call")
+    whole = text[:last] + text[last:].replace(
+        "(!m1_t_batch) -> !m1_t_batch",
+        '(!m1_t_batch) -> !mpmd.mesh_tensor<"m1", !t, sharding=<@mesh, [{}]>>',
+        1,
+    )
+    assert any("a result is sharded otherwise" in one for one in open_of(whole))
 
 
 def test_a_collective_in_a_fragment_has_its_line():

@@ -378,3 +378,36 @@ def test_impossible_options_are_refused(options):
     with pytest.raises(UsageError) as error:
         planguard.load(program(ONE), planner="xla", **options)
     assert error.value.hint
+
+
+SHARDED = """module @step attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) \
+-> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.OP %arg0, %arg0 : tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+  func.func private @inner(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("OP", "multiply", ""),
+        ("OP", "dot_general", "stablehlo.dot_general"),
+        (' [{"x"}, {}]>}) {', ' [{}, {"x"}]>}) {', "a result is sharded otherwise"),
+        ("stablehlo.OP %arg0, %arg0", "call @inner(%arg0)", "stablehlo.add"),
+    ],
+)
+def test_what_a_partitioner_has_to_act_on(old, new, what):
+    """Not what works place by place on arrays that lie alike, but results and called functions."""
+    text = SHARDED.replace(old, new).replace("OP", "add")
+    plan = planguard.load(text.encode())
+    found = [entry.message for entry in plan.approximations if entry.kind == "not-partitioned"]
+    assert bool(found) == bool(what)
+    assert all(what in message for message in found)

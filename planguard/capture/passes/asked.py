@@ -15,6 +15,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planguard.arguments import DURATION, MAPPING, RANKS, arguments
 from planguard.capture.passes.pass_rules import Violation
 from planguard.errors import PlanGuardError, UsageError
 from planguard.plan.vocabulary import BOTH_SPLITS, EVERYONE, OPERATIONS
@@ -109,6 +110,7 @@ def ask(order: Order, seconds: float = SECONDS) -> tuple[list[Violation], list[i
     return list(disagreements(orders, rank)), silent
 
 
+@arguments(placements=MAPPING, ranks=RANKS, patience=DURATION)
 def assert_same_placements(
     placements: Mapping[Any, Any],
     *,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import CALLABLE, COUNT, MESH, PATH, RANKS, a, arguments
 from planguard.capture.passes.trace import trace
 from planguard.capture.planner import fx_planner
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
@@ -32,6 +33,9 @@ SAMPLES = 1
 """Further ranks per class that are traced to check that the class behaves alike."""
 
 
+BUNDLE = a("FxBundle", "planguard.capture.fx(...) gives one")
+
+
 class FxCapture:
     """Captures graphs: call it, or use ``dump``, ``load`` and ``group_table``.
 
@@ -41,6 +45,7 @@ class FxCapture:
         planguard.check(bundle)
     """
 
+    @arguments(world_size=COUNT, mesh=MESH, ranks=RANKS, prepare=CALLABLE)
     def __call__(
         self,
         fn_or_module: Any,
@@ -78,10 +83,12 @@ class FxCapture:
         job = _Job(fn_or_module, inputs, world_size, read_mesh(mesh, world_size), prepare, options)
         return job.run(ranks)
 
+    @arguments(bundle=BUNDLE, path=PATH)
     def dump(self, bundle: Any, path: str | Path) -> None:
         """Write captured graphs as ``planguard.fx/1``; gzipped when the name ends in ``.gz``."""
         fx_planner().write_bundle(bundle, path)
 
+    @arguments(path=PATH)
     def load(self, path: str | Path) -> Any:
         """Read a dump back.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from planguard.arguments import APPENDED, CALLABLES, COUNT, DURATION, MAPPING, MESH, NAME, arguments
 from planguard.capture.passes import asked
 from planguard.capture.passes.fx import fx
 from planguard.capture.passes.pipeline import PipelineReport, pass_name, stacks_of
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
+@arguments(
+    passes=CALLABLES, groups=MAPPING, world_size=COUNT, mesh=MESH, model=NAME, patience=DURATION,
+    verdicts=APPENDED,
+)  # fmt: skip
 def guarded_passes(  # noqa: PLR0913 - independent facts about the job, by keyword
     passes: Sequence[Callable[..., Any]],
     *,

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from planguard.arguments import COUNT, DURATION, MAPPING, MESH, NAME, arguments
 from planguard.capture.passes import asked
 from planguard.capture.passes.pass_rules import Violation, compare
 from planguard.capture.passes.scheduler import kernels_of, scheduler_side
@@ -48,6 +49,7 @@ class GuardReport:
         return "\n".join(lines + [f"{name}: not checked: {why}" for name, why in self.skipped])
 
 
+@arguments(groups=MAPPING, world_size=COUNT, mesh=MESH, model=NAME, patience=DURATION)
 @contextmanager
 def inductor_guard(
     *,

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from planguard.arguments import CALLABLE, COUNT, DURATION, MESH, NAME, RANKS, arguments, one_of
 from planguard.capture.passes.fx import fx
 from planguard.capture.passes.validate_pass import PassVerdict, validate_pass
 from planguard.capture.planner import fx_planner
@@ -67,6 +68,10 @@ class PipelineReport:
         return "\n".join(lines + [f"pass {name}: not judged: {why}" for name, why in self.failed])
 
 
+@arguments(
+    build=CALLABLE, world_size=COUNT, mesh=MESH, ranks=RANKS, model=NAME, timeout=DURATION,
+    start=one_of("fork", "spawn"), jobs=COUNT,
+)  # fmt: skip
 def validate_pipeline(  # noqa: PLR0913 - independent facts about the job, by keyword
     build: Callable[[Any], tuple[Any, ...]],
     world_size: int,

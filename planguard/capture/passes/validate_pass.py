@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from planguard.arguments import COUNT, MAPPING, MESH, NAME, WHOLE, arguments
 from planguard.capture.passes.pass_rules import Comparison, Violation, compare
 from planguard.capture.passes.sides import read_side
 from planguard.capture.planner import fx_planner
@@ -78,6 +79,7 @@ class PassVerdict:
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
+@arguments(groups=MAPPING, world_size=COUNT, mesh=MESH, model=NAME, rank=WHOLE, name=NAME)
 def validate_pass(  # noqa: PLR0913 - independent facts about the job, by keyword
     before: Any,
     after: Any,
@@ -123,6 +125,11 @@ def validate_pass(  # noqa: PLR0913 - independent facts about the job, by keywor
     sides = {r: (read_side(old[r]), read_side(new[r])) for r in sorted(old)}
     found = {r: compare(first, second, r) for r, (first, second) in sides.items()}
     world = world_size or _world(old)
+    if max(old, default=0) >= world:
+        raise UsageError(
+            f"rank {max(old)} of a world of {world} does not exist",
+            hint="give world_size, or the rank that the graph is of",
+        )
     job = _Job(old, new, world, tuple(_pairs(mesh)), others, model, found)
     return job.verdict(name)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planguard.arguments import FLAG, PATH, SIZE, WHOLE, arguments
 from planguard.capture.elsewhere import note_libraries, watch_elsewhere
 from planguard.capture.groups.callbacks import watch_callbacks
 from planguard.capture.groups.process_group import BACKEND
@@ -93,6 +94,7 @@ class Run:
 _run: Run | None = None
 
 
+@arguments(folder=PATH, witness=FLAG, frames=WHOLE, most_bytes=SIZE, values=FLAG)
 def start(
     folder: str | os.PathLike[str] = "planguard-run",
     *,

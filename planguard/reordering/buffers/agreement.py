@@ -15,6 +15,7 @@ from planguard.execution.findings.reason import UndecidedError, too_many
 from planguard.plan.vocabulary import OPEN_BLOCKS, takes_round
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.flushes import dealt, launch_order
+from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.policies import Agreed
 from planguard.reordering.buffers.sent import awaited, orders_sent
 from planguard.semantics.model import Family
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from planguard.options import Deadline
-    from planguard.reordering.buffers.members import Buffer
+    from planguard.reordering.buffers.members import Buffer, Ready
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
@@ -65,7 +66,9 @@ def agreements(
 
     Raises:
         UndecidedError: The agreed order plays a part and is not known, or there are too many.
+        EveryRankError: Members are matched by name, and ranks stand for others of their program.
     """
+    members = {group: _one_of_each(ranks, mine) for group, mine in members.items()}
     options: dict[str, list[Agreed]] = {}
     is_stated = True
     for buffer in buffers:
@@ -80,8 +83,11 @@ def agreements(
         for number, cluster in enumerate(clusters):
             name = f"{group}#{number}"
             refused = _why_not_at_once(cluster, ranks, members, own)
-            if refused is not None and not _are_apart(model):
-                raise refused
+            if refused is not None:
+                if not ranks.is_apart:
+                    raise EveryRankError
+                if not _are_apart(model):
+                    raise refused
             by_name = refused is not None
             one = _negotiated(cluster, ranks, members[group], name, by_name=by_name)
             options |= {buffer: [agreed] for buffer, agreed in one.items()}
@@ -91,6 +97,11 @@ def agreements(
     ways = (dict(zip(options, way, strict=True)) for way in chosen)
     several = frozenset(name for name, found in options.items() if len(found) > 1)
     return Agreements(tuple(ways), is_stated, several)
+
+
+def _one_of_each(ranks: Ranks, members: Sequence[int]) -> list[int]:
+    """Return the first member that runs each program: the others are the same but for names."""
+    return list({ranks.first[rank]: rank for rank in reversed(members)}.values())[::-1]
 
 
 def _broadcast(
@@ -187,24 +198,29 @@ def _refuse_hidden_sizes(
     Raises:
         UndecidedError: There is one: what is compared is the launch, and its sum hides them.
     """
-    for bucket in kept:
-        sizes = [
-            sorted((one.ready.name(at), size) for at, size in enumerate(one.ready.sizes)
-                   if one.ready.name(at) in bucket)
-            for one in held
-            if one is not None
-        ]  # fmt: skip
-        sums = {sum(size for _, size in row) for row in sizes}
+    rows = [_sizes(ready) for ready in {id(one.ready): one.ready for one in held if one}.values()]
+    for bucket in kept if len(rows) > 1 else ():
+        sizes = [sorted((name, row[name]) for name in bucket if name in row)
+                 for row in rows]  # fmt: skip
+        sums = {sum(sum(each) for _, each in row) for row in sizes}
         if len(sums) == 1 and any(row != sizes[0] for row in sizes):
             raise UndecidedError(
                 f"members of fused buffer {buffer.id} have other sizes on two ranks, in equal sums"
             )
 
 
+def _sizes(ready: Ready) -> dict[str, list[int]]:
+    """Return the sizes of the members of a rank, by name; ranks of one program share theirs."""
+    found: dict[str, list[int]] = {}
+    for name, size in zip(ready.names, ready.sizes, strict=True):
+        found.setdefault(name, []).append(size)
+    return {name: sorted(sizes) for name, sizes in found.items()}
+
+
 def _layout(leader: Held) -> tuple[frozenset[str], ...]:
-    names = leader.ready.name
+    names = leader.ready.names
     layout = launch_order(leader.ready, dealt(leader.buffer, leader.ready, leader.cap))
-    return tuple(frozenset(names(at) for at in bucket) for bucket in layout)
+    return tuple(frozenset(names[at] for at in bucket) for bucket in layout)
 
 
 def _clusters(
@@ -251,7 +267,7 @@ def _of(rank: FusedRank, buffer: Buffer) -> Held | None:
 
 
 def _names(held: Held) -> frozenset[str]:
-    return frozenset(held.ready.name(at) for at in range(len(held.elements)))
+    return frozenset(held.ready.names)
 
 
 def _refuse_noise(
@@ -295,6 +311,7 @@ def _refuse_other_places(
         held = [found for buffer in buffers if (found := _of(ranks[rank], buffer))]
         if held:
             first = min(part for one in held for part in one.ready.parts)
+            group = ranks.local(rank, buffers[0].group)
             rounds = _rounds(ranks[rank].items[:first], group, own)
             counts.add(len(rounds))
             if any(not takes_round(call["op"]) or call.get("id") in hidden for call in rounds):

@@ -73,10 +73,15 @@ class Ready:
         """Whether members have labels: all, none, or some."""
         return frozenset("label" in leaf.fields for leaf in self.leaves)
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The identity of every member: its label, else its id."""
+        rows = (leaf.fields for leaf in self.leaves)
+        return tuple(str(fields.get("label", fields["id"])) for fields in rows)
+
     def name(self, element: int) -> str:
-        """Return the identity of a member: its label, else its id."""
-        fields = self.leaves[element].fields
-        return str(fields.get("label", fields["id"]))
+        """Return the identity of a member."""
+        return self.names[element]
 
 
 def buffers_of(entries: Iterable[tuple[int, dict[str, Any]]]) -> list[Buffer]:

@@ -4,7 +4,8 @@ What a rank issues, and in which orders, follows from its program alone. Only na
 ranks that share one: those of the groups and buffers of a family, and the peers of messages. So one
 rank of each program is looked at, and the others are the same with their own names. Every rank is
 looked at alone where that does not do: a message beside members, whose channel is its own, and
-buffers that ranks agree on, which name other ranks.
+buffers that ranks agree on, unless all ranks run one program: then what they agree on is alike, and
+what is agreed in one group of a family is in each.
 """
 
 from __future__ import annotations
@@ -55,11 +56,10 @@ class Ranks:
     def __init__(self, plan: Plan, *, apart: bool = False) -> None:
         self._plan = plan
         self.taking = Taking(plan, fused=False)
-        self.is_apart = apart or any(
-            spec.coordination not in {UNSET, "none"} for spec in plan.fusion
-        )
+        is_agreed = any(spec.coordination not in {UNSET, "none"} for spec in plan.fusion)
+        self.is_apart = apart or (is_agreed and len(set(plan.code.rank_program)) > 1)
         has_loops = self.taking.plan is not plan
-        self._has_plain = not self.is_apart and not has_loops
+        self._has_plain = not (self.is_apart or is_agreed or has_loops)
         kept = [_kept(plan, one) for one in plan.code.programs] if self._has_plain else None
         self._flattener = Flattener(plan, kept)
         self.buffers = buffers_of(self._flattener.fused())

@@ -8,7 +8,7 @@ Real, run from Alpa's source (commit b8078a9, release 0.2.3): the pipeline sched
 load balancing and tasks (``cross_mesh_resharding.py``), and the instruction emitters
 (``runtime_emitter.py``). Reconstructed here, because Alpa pins jax 0.3.22 and a jaxlib of its own:
 jax's ``ShardingSpec``, the stages (a chain of two-layer MLPs with their variables and shardings),
-and hosts without processes. The texts inside the stages come from today's jax (needs ``pip install
+and hosts without processes. The modules of the stages come from today's jax (needs ``pip install
 jax numpy``; made with 0.10.2): the same tensor-parallel MLP, compiled for one mesh.
 """
 
@@ -164,7 +164,6 @@ class Job:
         layout: Layout of activations where they are made, and where they are used.
         mode: ``send_recv`` or ``broadcast``.
         flags: Further settings of Alpa's global configuration.
-        hlo: Put the texts of compiled stages in.
     """
 
     schedule: str
@@ -175,20 +174,19 @@ class Job:
     layout: tuple[str, str] = ("rows", "rows")
     mode: str = "send_recv"
     flags: dict[str, Any] = field(default_factory=dict)
-    hlo: bool = False
 
 
 JOBS = {
-    "gpipe-2x2": Job("gpipe", 2, 1, 2, 4, ("copy", "copy"), hlo=True),
-    "1f1b-4x2": Job("1f1b", 4, 1, 2, 6, hlo=True),
+    "gpipe-2x2": Job("gpipe", 2, 1, 2, 4, ("copy", "copy")),
+    "1f1b-4x2": Job("1f1b", 4, 1, 2, 6),
     "1f1b-2x2x2": Job("1f1b", 2, 2, 2, 4),
-    "broadcast-2x2": Job("gpipe", 2, 1, 2, 3, ("copy", "copy"), mode="broadcast", hlo=True),
-    "reshard-2x2": Job("1f1b", 2, 1, 2, 3, ("rows", "columns"), hlo=True),
-    "inference-3x2": Job("inference", 3, 1, 2, 5, ("copy", "copy"), hlo=True),
+    "broadcast-2x2": Job("gpipe", 2, 1, 2, 3, ("copy", "copy"), mode="broadcast"),
+    "reshard-2x2": Job("1f1b", 2, 1, 2, 3, ("rows", "columns")),
+    "inference-3x2": Job("inference", 3, 1, 2, 5, ("copy", "copy")),
     "overlap-3x1": Job(
         "1f1b_overlap_friendly", 3, 1, 1, 6, ("copy", "copy"), flags={"enable_overlapping": True}
     ),
-    "lazy-3x2": Job("1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}, hlo=True),
+    "lazy-3x2": Job("1f1b", 3, 1, 2, 4, flags={"eagerly_create_communicators": False}),
 }
 
 
@@ -200,7 +198,7 @@ def layout(kind: str, devices: int) -> ShardingSpec:
     return ShardingSpec(parts if kind == "rows" else parts[::-1], (ShardedAxis(0),))
 
 
-def stages_of(job: Job) -> tuple[list[Stage], list[Stage], Any]:
+def stages_of(job: Job, texts: list[str]) -> tuple[list[Stage], list[Stage], Any]:
     """Return compute stages, apply-gradient stages, and what the emitter wants to know of them."""
     devices, n = job.hosts * job.width, job.meshes
     made, used = (layout(kind, devices) for kind in job.layout)
@@ -208,7 +206,8 @@ def stages_of(job: Job) -> tuple[list[Stage], list[Stage], Any]:
     acts = [Var(f"act{i}", (8, 16)) for i in range(n + 1)]
     weights = [Var(f"w{i}", (16, 16)) for i in range(n)]
     forward = [
-        Stage([(acts[i], used), (weights[i], weight)], [(acts[i + 1], made)]) for i in range(n)
+        Stage(texts[0], [(acts[i], used), (weights[i], weight)], [(acts[i + 1], made)])
+        for i in range(n)
     ]
     about: dict[str, Any] = {"batch": acts[0], "weights": weights, "dummies": {}, "out": [acts[n]]}
     if job.schedule == "inference":
@@ -221,10 +220,12 @@ def stages_of(job: Job) -> tuple[list[Stage], list[Stage], Any]:
         inputs = [(sums[i][0], weight), (acts[i], used), (weights[i], weight), *above]
         below = [(grads[i], made)] if i else []
         # A donated input gives its buffer to the output at the same place.
-        backward.append(Stage(inputs, [(sums[i][1], weight), *below], {sums[i][0]}))
+        outputs = [(sums[i][1], weight), *below]
+        backward.append(Stage(texts[1], inputs, outputs, {sums[i][0]}))
     new = [Var(f"new{i}", (16, 16)) for i in range(n)]
     apply = [
-        Stage([(weights[i], weight), (sums[i][1], weight)], [(new[i], weight)]) for i in range(n)
+        Stage(texts[2], [(weights[i], weight), (sums[i][1], weight)], [(new[i], weight)])
+        for i in range(n)
     ]
     about |= {"dummies": dict(sums), "out": new}
     return forward + backward, apply, about
@@ -237,7 +238,7 @@ def make(alpa: Any, job: Job, texts: list[str]) -> dict[str, Any]:
     )
     alpa.config.__dict__.update(job.flags)
     alpa.resharding.resharding_task_counter = 0
-    compute, apply, about = stages_of(job)
+    compute, apply, about = stages_of(job, texts)
     meshes = MeshGroup(Mesh(number, job.hosts, job.width) for number in range(job.meshes))
     meshes.collective_groups = [
         [
@@ -274,11 +275,7 @@ def make(alpa: Any, job: Job, texts: list[str]) -> dict[str, Any]:
         emitter = alpa.emitter.PipelineInstEmitter(**arguments)
     hook = _hook()
     config = emitter.compile()
-    hlo = None
-    if job.hlo:
-        kinds = [0] * job.meshes + [1] * (len(compute) - job.meshes) + [2] * len(apply)
-        hlo = [texts[kind] for kind in kinds]
-    plan: dict[str, Any] = hook.describe(config, meshes, hlo)
+    plan: dict[str, Any] = hook.describe(config, meshes)
     return plan
 
 
@@ -296,16 +293,16 @@ def _hook() -> Any:
 # --- texts of stages ---------------------------------------------------------------------------
 
 
-def stage_texts() -> list[str]:
-    """Compile a tensor-parallel MLP for two devices: forward, backward, update."""
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+def stage_texts(devices: int) -> list[str]:
+    """Compile a tensor-parallel MLP for the devices of a mesh: forward, backward, update."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
     import jax.numpy as jnp
     from jax import lax
     from jax.sharding import PartitionSpec as P
 
-    mesh = jax.make_mesh((2,), ("tp",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = jax.make_mesh((devices,), ("tp",), axis_types=(jax.sharding.AxisType.Auto,))
 
     def forward(x: Any, up: Any, down: Any) -> Any:
         return lax.psum(jnp.tanh(x @ up) @ down, "tp")
@@ -337,19 +334,22 @@ def main() -> None:
     """Write what is named, or everything."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--alpa", type=Path, help="checkout of alpa")
-    parser.add_argument("--texts", action="store_true", help="print the texts of stages as JSON")
+    parser.add_argument("--texts", type=int, help="print the texts of stages for so many devices")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if arguments.texts:
-        print(json.dumps(stage_texts()))
+        print(json.dumps(stage_texts(arguments.texts)))
         return
+    names = arguments.names or JOBS
     # A process of its own: Alpa's modules must not see the real jax.
     command = [sys.executable, str(Path(__file__).resolve()), "--texts"]
-    printed = subprocess.run(command, check=True, capture_output=True).stdout
-    texts = json.loads(printed)
+    texts = {}
+    for devices in {JOBS[name].hosts * JOBS[name].width for name in names}:
+        printed = subprocess.run([*command, str(devices)], check=True, capture_output=True).stdout
+        texts[devices] = json.loads(printed)
     alpa = load_alpa(arguments.alpa)
-    for name in arguments.names or JOBS:
-        plan = make(alpa, JOBS[name], texts)
+    for name in names:
+        plan = make(alpa, JOBS[name], texts[JOBS[name].hosts * JOBS[name].width])
         lines = (
             json.dumps(plan, indent=None)
             .replace('{"op"', '\n{"op"')

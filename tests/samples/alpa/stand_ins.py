@@ -93,7 +93,8 @@ class Var:
 class Stage:
     """A stage as the emitters see it: variables in and out, with their shardings."""
 
-    def __init__(self, invars: Any, outvars: Any, donated: Any = ()) -> None:
+    def __init__(self, text: str, invars: Any, outvars: Any, donated: Any = ()) -> None:
+        self.text = text
         self.invars = [var for var, _ in invars]
         self.outvars = [var for var, _ in outvars]
         self.input_sharding_specs = [spec for _, spec in invars]
@@ -101,8 +102,9 @@ class Stage:
         self.donated_invars = [var in donated for var in self.invars]
         self.stage_plan = None
 
-    def get_spmd_partitioned(self) -> None:
-        """Return no module; nothing is compiled here."""
+    def get_spmd_partitioned(self) -> Any:
+        """Return the module for all devices of the mesh, of which only the text is asked."""
+        return types.SimpleNamespace(to_string=lambda: self.text)
 
     def get_hlo_text(self) -> str:
         """Return no text; nothing is compiled here."""
