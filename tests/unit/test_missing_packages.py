@@ -23,7 +23,9 @@ from planguard.screen.tune import screened as screened_trainable
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = str(ROOT / "examples/head-to-head.plan.json")
-HOW = "hint: pip install torch; a CPU build is enough (docs/how-to/install.md#torch)"
+HOW = (
+    "hint: pip install torch --index-url https://download.pytorch.org/whl/cpu (a CPU build is enough)"
+)
 
 HIDE = """
 import os, sys
