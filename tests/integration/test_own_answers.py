@@ -399,6 +399,12 @@ def by_address():
         dist.all_reduce(tensor)
 
 
+def by_listed_addresses():
+    tensors = [torch.ones(size) for size in (1, 2, 3)]
+    for _, tensor in sorted(zip(list(map(id, tensors)), tensors, strict=True)):
+        dist.all_reduce(tensor)
+
+
 def by_minute():
     if datetime.now().minute == 0:
         dist.barrier()
@@ -607,9 +613,13 @@ def test_what_may_differ_between_ranks_is_not_decided(job):
     assert f"{HERE.name}:" in " ".join(verdict.reasons)
 
 
-def test_the_address_of_an_object_is_every_ranks_own():
-    """Tensors sorted by `id`: played ranks may have them in one order, or not, as real ones."""
-    assert not decide(by_address).safe
+@pytest.mark.parametrize("job", [by_address, by_listed_addresses], ids=lambda job: job.__name__)
+def test_the_address_of_an_object_is_every_ranks_own(job):
+    """Tensors sorted by `id`: played ranks may have them in one order, or not, as real ones.
+
+    The program asks, also where a function of the interpreter calls `id` for it.
+    """
+    assert not decide(job).safe
 
 
 def by_agreed_clock():
