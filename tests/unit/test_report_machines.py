@@ -88,7 +88,9 @@ def test_code_quality_names_files_as_the_repository_does(capsys, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     Path("p.plan.json").write_text('{"schema": "planguard.plan/1"}', encoding="utf-8")
     main(["check", ".", "--no-config", "--format", "gitlab"])
-    assert [one["location"]["path"] for one in json.loads(capsys.readouterr().out)] == ["p.plan.json"]
+    assert [one["location"]["path"] for one in json.loads(capsys.readouterr().out)] == [
+        "p.plan.json"
+    ]
 
 
 # --- JUnit ---------------------------------------------------------------------------------------
