@@ -82,7 +82,7 @@ def test_code_quality_has_unique_fingerprints(check) -> None:
 
 
 def test_code_quality_names_files_as_the_repository_does(capsys, tmp_path, monkeypatch) -> None:
-    """A plan found in the working folder has its path in the repository, without ``./`` in front."""
+    """A plan found in the working folder has its path in the repository, without ``./``."""
     from planguard.cli import main
 
     monkeypatch.chdir(tmp_path)
