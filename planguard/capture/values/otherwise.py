@@ -13,8 +13,9 @@ from typing import Any
 YEARS = 1000 * 86_400
 """Seconds by which a file is written at another time: by more than clocks run ahead."""
 _MIRROR = 2 * 4_102_444_800
-"""Twice the year 2100, seconds since the epoch. A later time is as far behind that year as the file's
-is before it: what was written last comes first, as disks of ranks are written in any order."""
+"""Twice the year 2100, seconds since the epoch. A later time is as far behind that year as the
+file's is before it: what was written last comes first, as disks of ranks are written in any order.
+"""
 _MORE = 86_400
 _LARGE, _AMOUNT = 1 << 16, 1 << 20
 _MOST_PERCENT = 100.0
