@@ -97,7 +97,7 @@ class UnsafePlanError(PlanGuardError):
 
 
 PACKAGES = {
-    "torch": "pip install torch; a CPU build is enough (docs/how-to/install.md#torch)",
+    "torch": "pip install torch; a CPU build does: --index-url https://download.pytorch.org/whl/cpu",
     "zstandard": "pip install 'planguard[zstd]'",
     "PIL": "pip install 'planguard[pictures]', or write an SVG: -o matrix.svg",
     "pyarrow": "pip install 'planguard[parquet]'",

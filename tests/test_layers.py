@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -192,6 +193,20 @@ def test_rooms_stay_small(trees):
     ]
     assert long == []
     assert large == []
+
+
+def test_docstrings_name_pages_that_exist(trees):
+    """Every page of the documentation that the source names is there."""
+    gone = [
+        f"{path_in_repository(path)}: {page}"
+        for path in trees
+        for page in re.findall(
+            r"(?<![\w./])docs/(?:adr|codes|explanation|how-to|planners|reference|tutorial)/[\w-]+\.md",
+            path.read_text(encoding="utf-8"),
+        )
+        if not (ROOT / page).exists()
+    ]
+    assert gone == []
 
 
 def test_adapters_have_one_name_only():

@@ -411,6 +411,27 @@ def test_pages_are_below_300_lines():
     assert {name: n for name, n in lengths.items() if n >= 300} == {}
 
 
+FIRST_HOURS = (
+    "README.md",
+    "docs/tutorial/first-checks.md",
+    "docs/how-to/audit-a-hang.md",
+    "docs/how-to/first-hour.md",
+    "docs/how-to/guard-a-planner.md",
+    "docs/how-to/precheck.md",
+    "docs/how-to/precheck-scripts.md",
+    "docs/how-to/write-an-adapter.md",
+    "docs/reference/library.md",
+    "docs/reference/plan-builder.md",
+)
+"""The pages that a newcomer, a planner's author and an engineer of PyTorch follow first."""
+
+
+@pytest.mark.parametrize("page", FIRST_HOURS)
+def test_the_first_pages_hide_nothing(page):
+    """What the first pages show runs as a reader sees it: no comment supplies names or commands."""
+    assert "<!-- before" not in (ROOT / page).read_text(encoding="utf-8")
+
+
 def test_a_wrong_transcript_is_noticed(tmp_path):
     """A transcript whose output differs from the real one is not equal to its replay."""
     body = "$ planguard --version\nplanguard 99.0\n$ echo $?\n0\n"

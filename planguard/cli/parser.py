@@ -82,7 +82,9 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, message: str, hint: str = "") -> NoReturn:
         """Print what is wrong and where to read on, and exit with 2."""
         more = f"{self.prog} --help lists what there is"
-        self.exit(2, f"error: {message}\nhint: {f'{hint}; ' if hint else ''}{more}\n")
+        if hint:
+            more = f"{hint}{'' if hint.endswith('?') else ';'} {more}"
+        self.exit(2, f"error: {message}\nhint: {more}\n")
 
     def refuse_unknown(self, extra: list[str]) -> NoReturn:
         """Refuse arguments that nothing takes, naming the option that was meant."""

@@ -2,7 +2,7 @@
 
 SAFE iff the strict end completes and no match disagrees; DEADLOCK iff the lenient end is stuck for
 a reason of its own; POTENTIAL_DEADLOCK in between (PLAN_FORMAT, "What the operations mean";
-docs/explanation/theorems.md).
+"Why one run is exact" in docs/explanation/blocking-and-matching.md).
 """
 
 from __future__ import annotations

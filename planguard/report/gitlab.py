@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any
 
 from planguard.report.places import Places, Spot
@@ -48,7 +49,11 @@ class GitlabReporter:
                 "description": clean(f"{code}: {message}"),
                 "fingerprint": hashlib.sha256(key).hexdigest()[:32],
                 "severity": severity,
-                "location": {"path": clean(spot.file), "lines": {"begin": spot.line or 1}},
+                # GitLab finds a file by its path in the repository, without ./ in front.
+                "location": {
+                    "path": clean(str(PurePath(spot.file))),
+                    "lines": {"begin": spot.line or 1},
+                },
             }
         )
 

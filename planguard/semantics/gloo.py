@@ -1,6 +1,6 @@
 """gloo: pure rendezvous, wait blocks the host, collectives keyed by the slot of their kind.
 
-Measured on torch 2.13 over TCP; docs/explanation/semantics.md lists the programs.
+Measured on torch 2.13 over TCP (docs/explanation/blocking-and-matching.md).
 
 ``gloo-detail`` counts calls. ``ProcessGroupWrapper::runCollectiveChecks`` (pytorch
 ``torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp``, commit 017943b7) takes the sequence number

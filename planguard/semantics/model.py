@@ -1,7 +1,7 @@
 """ExecutionModel: one small table per model, and the rules the kernels run under.
 
-Everything that depends on a model is read from these tables; ``docs/reference/models.md`` is
-rendered from them. Evidence for each row: docs/explanation/semantics.md.
+Everything that depends on a model is read from these tables. ``docs/reference/execution-models.md``
+lists them, and says where the rows come from.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Scenario:
 
     Under every model progress grows from ``strict`` to ``lenient``, so the two ends decide a
     fixed plan: SAFE iff the strict end completes, DEADLOCK iff the lenient end is stuck
-    (theorems 1 and 2; docs/explanation/theorems.md).
+    ("Why one run is exact" in docs/explanation/blocking-and-matching.md).
     """
 
     single_queue: bool = False

@@ -23,7 +23,7 @@ from planguard.screen.tune import screened as screened_trainable
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = str(ROOT / "examples/head-to-head.plan.json")
-HOW = "hint: pip install torch; a CPU build is enough (docs/how-to/install.md#torch)"
+HOW = "hint: pip install torch; a CPU build does: --index-url https://download.pytorch.org/whl/cpu"
 
 HIDE = """
 import os, sys

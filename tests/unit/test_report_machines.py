@@ -81,6 +81,18 @@ def test_code_quality_has_unique_fingerprints(check) -> None:
     assert all(issue["location"]["lines"]["begin"] >= 1 for issue in first)
 
 
+def test_code_quality_names_files_as_the_repository_does(capsys, tmp_path, monkeypatch) -> None:
+    """A plan found in the working folder has its path in the repository, without ``./``."""
+    from planguard.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    Path("p.plan.json").write_text('{"schema": "planguard.plan/1"}', encoding="utf-8")
+    main(["check", ".", "--no-config", "--format", "gitlab"])
+    assert [one["location"]["path"] for one in json.loads(capsys.readouterr().out)] == [
+        "p.plan.json"
+    ]
+
+
 # --- JUnit ---------------------------------------------------------------------------------------
 
 

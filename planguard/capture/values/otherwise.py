@@ -12,6 +12,10 @@ from typing import Any
 
 YEARS = 1000 * 86_400
 """Seconds by which a file is written at another time: by more than clocks run ahead."""
+_MIRROR = 2 * 4_102_444_800
+"""Twice the year 2100, seconds since the epoch. A later time is as far behind that year as the
+file's is before it: what was written last comes first, as disks of ranks are written in any order.
+"""
 _MORE = 86_400
 _LARGE, _AMOUNT = 1 << 16, 1 << 20
 _MOST_PERCENT = 100.0
@@ -19,7 +23,7 @@ _MOST_PERCENT = 100.0
 
 def other_time(seconds: float, *, is_later: bool) -> float:
     """Return another time of a file, seconds since the epoch."""
-    return seconds + (YEARS if is_later else -YEARS)
+    return _MIRROR - seconds if is_later else seconds - YEARS
 
 
 def other_size(size: int, *, is_later: bool) -> int:
@@ -29,13 +33,13 @@ def other_size(size: int, *, is_later: bool) -> int:
 
 def other_state(found: os.stat_result, *, is_later: bool) -> os.stat_result:
     """Return what a file was if it had another size, and was written at another time."""
-    moved = YEARS if is_later else -YEARS
     # Whole seconds come by place, the rest by name: st_size, st_atime, st_mtime, st_ctime.
-    times = (second + moved for second in found[7:10])
+    times = (int(other_time(second, is_later=is_later)) for second in found[7:10])
     more: dict[str, float] = {}
     for name in ("st_atime", "st_mtime", "st_ctime"):
-        more[name] = getattr(found, name) + moved
-        more[f"{name}_ns"] = getattr(found, f"{name}_ns") + moved * 10**9
+        more[name] = other_time(getattr(found, name), is_later=is_later)
+        ns = getattr(found, f"{name}_ns")
+        more[f"{name}_ns"] = _MIRROR * 10**9 - ns if is_later else ns - YEARS * 10**9
     size = other_size(found.st_size, is_later=is_later)
     return os.stat_result([*found[:6], size, *times], more)
 

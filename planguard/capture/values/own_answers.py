@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.names.walk_order import hashes_alike, walked
+from planguard.capture.names.walk_order import BETWEEN, hashes_alike, walked
 from planguard.capture.values.otherwise import (
     other_disk,
     other_size,
@@ -532,8 +532,8 @@ def _programs() -> Iterator[dict[str, Any]]:
 
 def _place(frame: FrameType) -> str | None:
     """Return ``file:line`` of a frame that asks by itself, None where it is not the program's."""
-    while frame.f_code.co_filename == TEXT and frame.f_back is not None:
-        frame = frame.f_back  # exec and eval ask for whoever called them
+    while frame.f_code.co_filename in (TEXT, BETWEEN) and frame.f_back is not None:
+        frame = frame.f_back  # exec, eval and what stands between ask for whoever called them
     file = frame.f_code.co_filename
     return f"{file}:{frame.f_lineno}" if is_program(file) else None
 
@@ -550,7 +550,8 @@ def _asked_by_program(frame: FrameType | None) -> str | None:
             place = f"{file}:{frame.f_lineno}"
         if place is not None and is_program(file):
             return place
-        if is_own(file) or "importlib" in file or f"{os.sep}torch{os.sep}" in file:
+        is_ours = is_own(file) and file != BETWEEN
+        if is_ours or "importlib" in file or f"{os.sep}torch{os.sep}" in file:
             return place if place is not None and "importlib" not in file else None
         frame = frame.f_back
     return place

@@ -24,6 +24,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.capture.names.walk_order import BETWEEN
 from planguard.capture.values.made_up import storage_of
 from planguard.capture.values.origins import (
     COMMON,
@@ -236,7 +237,7 @@ class Readings:
 
 
 def _reads_for_caller(file: str) -> bool:
-    return is_standard(file) or file == TEXT or file.endswith(_FOR_CALLERS)
+    return is_standard(file) or file in (TEXT, BETWEEN) or file.endswith(_FOR_CALLERS)
 
 
 def sides_of(seen: Mapping[int, Mapping[str, list[int]]], bit: int = 0) -> Sides:

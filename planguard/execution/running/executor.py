@@ -1,7 +1,8 @@
 """Run a plan under one scenario of one execution model until it is done or stuck.
 
 Exact where runs are confluent: matching is a function of issue positions and guards only grow
-(Siegel and Avrunin; docs/explanation/theorems.md), so any order of steps ends in the same state.
+(Siegel and Avrunin; docs/explanation/blocking-and-matching.md), so any order of steps ends in the
+same state.
 """
 
 from __future__ import annotations
