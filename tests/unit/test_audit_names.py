@@ -97,6 +97,17 @@ def test_jobs_of_slurm_are_not_compared(names, tmp_path):
     assert "#20" in verdict.findings[0].message
     assert "#900" not in text(verdict)
     assert f"{names[0]} are of other jobs than {names[1]}" in text(verdict)
+    assert verdict.findings[0].message.startswith(f"of {names[1]}, the last of 2 jobs that failed")
+
+
+def test_a_later_job_of_slurm_without_a_failure_is_said_first(tmp_path):
+    """The job that hung is not the last one, which may be well."""
+    (tmp_path / "slurm-4711.out").write_text(job(1, 20))
+    (tmp_path / "slurm-4712.out").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n")
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG007", (1,))
+    said = "the last job, slurm-4712.out, tells of no failure; of slurm-4711.out: "
+    assert verdict.findings[0].message.startswith(said)
 
 
 def test_a_task_of_an_array_is_no_rank(tmp_path):
@@ -119,6 +130,19 @@ def test_a_name_by_job_and_rank_may_be_of_an_array(tmp_path):
     assert first(verdict) == ("PG506", (2,))
     assert verdict.findings[0].severity == "warning"
     assert "may be tasks of an array" in text(verdict)
+
+
+def test_a_rank_whose_error_was_caught_stands_where_it_waited_behind_it(tmp_path):
+    """Its first traceback is of an error that it handled, and no place where it hangs."""
+    names = [f"rank{rank}.err" for rank in range(3)]
+    put(tmp_path, names)
+    caught = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 3\n\n'
+    during = "During handling of the above exception, another exception occurred:\n\n"
+    path = tmp_path / names[1]
+    path.write_text(caught + during + path.read_text())
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG502", (0, 1, 2))
+    assert "printed an error of its own before it stood there: KeyError: 3" in text(verdict)
 
 
 @pytest.mark.parametrize("is_before", [True, False])

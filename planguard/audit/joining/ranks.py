@@ -246,8 +246,9 @@ def _merged(parts: list[Part]) -> list[Part]:
 
 def _merge(first: Part, other: Part) -> None:
     """Add to a part what another one says of its rank."""
-    # RAS asked twice, and nothing moved in between: no passing moment.
-    is_repeated = first.kind == "ras" and first.file != other.file and first.track == other.track
+    # RAS asked twice, and nothing moved in between: no passing moment. A copy is of the same one.
+    is_copy = first.file == other.file or (first.asked != "" and first.asked == other.asked)
+    is_repeated = first.kind == "ras" and not is_copy and first.track == other.track
     doubt = "" if is_repeated else first.doubt or other.doubt
     if first.says_as(other) and not (first.doubt and other.doubt):
         doubt = ""  # what somebody collected a second time is no less sure for it
