@@ -209,6 +209,14 @@ def by_numbers():
         dist.all_reduce(torch.ones(size))
 
 
+def by_made_numbers():
+    sizes = list({len(name) + place for place, name in enumerate(NAMES)})
+    for size in [*sizes, *set(np.array([3, 1, 2])), *{one.shape for one in (torch.ones(2, 2),)}]:
+        dist.all_reduce(torch.ones(size))
+    for size in {place for place, _ in enumerate(NAMES, 1)} - {2}:
+        dist.all_reduce(torch.ones(size))
+
+
 def by_membership():
     wanted = names()
     for name in NAMES:
@@ -217,7 +225,9 @@ def by_membership():
     print(wanted)
 
 
-@pytest.mark.parametrize("job", [by_sorted, by_broadcast, by_numbers, by_membership])
+@pytest.mark.parametrize(
+    "job", [by_sorted, by_broadcast, by_numbers, by_made_numbers, by_membership]
+)
 def test_an_order_that_is_agreed_is_right(job):
     """Sorted, broadcast, of numbers, or asked for members only."""
     assert decide(job).outcome is Outcome.SAFE
@@ -607,9 +617,22 @@ def test_what_may_differ_between_ranks_is_not_decided(job):
     assert f"{HERE.name}:" in " ".join(verdict.reasons)
 
 
-def test_the_address_of_an_object_is_every_ranks_own():
-    """Tensors sorted by `id`: played ranks may have them in one order, or not, as real ones."""
-    assert not decide(by_address).safe
+def by_pointer():
+    tensors = [torch.ones(size) for size in (1, 2, 3)]
+    for tensor in sorted(tensors, key=lambda one: one.data_ptr()):
+        dist.all_reduce(tensor)
+
+
+def by_storage():
+    tensors = [torch.ones(size) for size in (1, 2, 3)]
+    for tensor in sorted(tensors, key=lambda one: one.untyped_storage().data_ptr()):
+        dist.all_reduce(tensor)
+
+
+@pytest.mark.parametrize("job", [by_address, by_pointer, by_storage])
+def test_the_address_of_an_object_is_every_ranks_own(job):
+    """Tensors sorted by it: played ranks may have them in one order, or not, as real ones."""
+    assert not decide(job).safe
 
 
 def by_agreed_clock():
@@ -685,7 +708,18 @@ def by_known_address():
     print(platform.node(), HERE.stat().st_mtime)
 
 
+def by_known_pointer():
+    whole = torch.ones(3)
+    seen = set()
+    for one in (whole, whole.view(3), torch.ones(2), torch.empty(0)):
+        if one.data_ptr() in seen:
+            continue
+        seen.add(one.data_ptr())
+        dist.all_reduce(torch.ones(one.numel() + 1))
+
+
 AGREED = [
+    by_known_pointer,
     by_agreed_clock, by_logged_clock, by_deadline, by_seeded_dice, by_agreed_coin, by_agreed_folder,
     by_gathered_host, by_known_address,
 ]  # fmt: skip
