@@ -55,6 +55,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, SupportsIndex) and value is not True and 0 <= int(value) <= MOST
 
 
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and value is not True and 0 < value < float("inf")
+
+
 def _is_path(value: Any) -> bool:
     if not isinstance(value, str | PathLike):
         return False
@@ -82,6 +86,7 @@ WITNESS = a("Witness", "verdict.witness is one")
 FLAG = Wanted(lambda value: isinstance(value, bool), "neither True nor False", "give a bool")
 WHOLE = Wanted(_is_whole, "no whole number from 0 on", "give an int")
 COUNT = Wanted(lambda value: _is_whole(value) and value > 0, "no number of them", "1 or more")
+SECONDS = Wanted(_is_time, "no number of seconds above 0", "give a number, such as 10.0")
 NAME = Wanted(lambda value: isinstance(value, str), "no name", "give a str")
 PATH = Wanted(_is_path, "no path", "give a str or a pathlib.Path")
 LIST = Wanted(_is_list, "no list", "give a list")

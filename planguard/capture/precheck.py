@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from planguard.arguments import COUNT, SECONDS, WHOLE, refused
 from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
@@ -80,7 +81,12 @@ class Precheck:
         fix: bool = False,
         vary: bool = False,
     ) -> None:
-        if world_size < 1 or not 0 <= rank < world_size:
+        for argument, value, wanted in (
+            ("world_size", world_size, COUNT), ("rank", rank, WHOLE), ("timeout", timeout, SECONDS),
+        ):  # fmt: skip
+            if not wanted.fits(value):
+                raise refused(f"precheck({argument}=...)", value, wanted)
+        if rank >= world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
         if ranks not in (None, "all") or on_unsafe not in ("raise", "return"):
             raise UsageError('ranks is None or "all"; on_unsafe is "raise" or "return"')
