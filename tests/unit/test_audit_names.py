@@ -110,6 +110,17 @@ def test_a_later_job_of_slurm_without_a_failure_is_said_first(tmp_path):
     assert verdict.findings[0].message.startswith(said)
 
 
+def test_two_logs_in_one_of_which_a_call_ended_are_of_several_runs(tmp_path):
+    """Rank 0 timed out in both, in a call that had ended by the other: nothing is certain."""
+    for name, late, number in (("a.log", 1, 20), ("b.log", 2, 22)):
+        (tmp_path / name).write_text(job(late, number))
+    verdict = pg.audit(tmp_path)
+    assert not verdict.errors
+    assert "and ended in the other: they may be of several runs" in text(verdict)
+    (tmp_path / "b.log").write_text(job(1, 20))
+    assert [(f.code, f.ranks) for f in pg.audit(tmp_path).errors] == [("PG007", (1,))]
+
+
 def test_a_task_of_an_array_is_no_rank(tmp_path):
     """Files that say no rank: the index of an array is not taken for one."""
     names = [f"slurm-4711_{task}.out" for task in range(4)]

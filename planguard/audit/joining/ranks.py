@@ -15,7 +15,7 @@ from planguard.audit.joining.names import may_be_tasks, no_ranks
 from planguard.audit.readers.part import NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.audit.readers.text_log import LOCAL
 from planguard.errors import PlanError, UsageError, shorten
-from planguard.recording import UNNAMED, Observed, Track
+from planguard.recording import UNNAMED, Observed, Progress, Track
 from planguard.words import clean
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ MERGED = ("stderr", "ras", "stacks")
 """Kinds of which several files may tell of one rank: what they say is put together."""
 
 
+SEVERAL = "a call is open in one of {} and {}, and ended in the other: they may be of several runs"
 NAMELESS = "neither its name nor its content says a rank"
 
 
@@ -252,6 +253,8 @@ def _merge(first: Part, other: Part) -> None:
     doubt = "" if is_repeated else first.doubt or other.doubt
     if first.says_as(other) and not (first.doubt and other.doubt):
         doubt = ""  # what somebody collected a second time is no less sure for it
+    elif first.file != other.file and (_went_on(first, other) or _went_on(other, first)):
+        doubt = SEVERAL.format(clean(first.file), clean(other.file))
     first.add_groups(other)
     if len(other.track):
         rows: dict[tuple[str | None, int], Observed] = {}
@@ -271,6 +274,20 @@ def _merge(first: Part, other: Part) -> None:
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]
     first.remarks += [note for note in other.remarks if note not in first.remarks]
+
+
+def _went_on(one: Part, later: Part) -> bool:
+    """Tell whether a call that one part holds open had ended before a call of the other one."""
+    ended: dict[str | None, int] = {}
+    for seen in later.track:
+        if seen.progress == Progress.COMPLETED and seen.call.is_collective:
+            ended[seen.call.group] = max(seen.position, ended.get(seen.call.group, 0))
+    open_ = (Progress.ISSUED, Progress.STARTED)
+    return any(
+        seen.progress in open_ and seen.position <= ended.get(seen.call.group, 0)
+        for seen in one.track
+        if seen.call.is_collective
+    )
 
 
 def _merge_stacks(first: Part, other: Part) -> None:

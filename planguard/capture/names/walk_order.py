@@ -67,11 +67,11 @@ def hashes_alike(element: Any) -> bool:
     if element is None:
         return sys.version_info >= _HASHED_BY_ADDRESS_UP_TO
     if isinstance(element, tuple | frozenset):
-        is_plain = kind.__hash__ in (tuple.__hash__, frozenset.__hash__)
-        return is_plain and all(map(hashes_alike, element))
+        own: Any = kind.__hash__
+        return own in (tuple.__hash__, frozenset.__hash__) and all(map(hashes_alike, element))
     if isinstance(element, Real):
         plain = int(element) if isinstance(element, Integral) else float(element)
-        return kind.__hash__(element) == hash(plain)
+        return hash(element) == hash(plain)
     return False
 
 
