@@ -213,6 +213,8 @@ def by_made_numbers():
     sizes = list({len(name) + place for place, name in enumerate(NAMES)})
     for size in [*sizes, *set(np.array([3, 1, 2])), *{one.shape for one in (torch.ones(2, 2),)}]:
         dist.all_reduce(torch.ones(size))
+    if hash(np.int64(3)) % 2:
+        dist.barrier()
     for size in {place for place, _ in enumerate(NAMES, 1)} - {2}:
         dist.all_reduce(torch.ones(size))
 

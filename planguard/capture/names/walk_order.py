@@ -42,6 +42,7 @@ _COPIED = (
     (frozenset, _TP_REPR, "__repr__"),
 )
 _ORDERED = (int, float, complex, bool)
+_HASH = hash  # a played rank has another, which asks here
 _HASHED_BY_ADDRESS_UP_TO = (3, 12)
 """Before this version ``None`` is hashed by its address, too."""
 
@@ -71,7 +72,7 @@ def hashes_alike(element: Any) -> bool:
         return own in (tuple.__hash__, frozenset.__hash__) and all(map(hashes_alike, element))
     if isinstance(element, Real):
         plain = int(element) if isinstance(element, Integral) else float(element)
-        return hash(element) == hash(plain)
+        return _HASH(element) == _HASH(plain)
     return False
 
 
