@@ -66,6 +66,20 @@ def test_a_node_in_front_of_the_rank_of_the_job_changes_nothing(tmp_path):
     assert "counted on" not in text(verdict)
 
 
+def test_a_folder_called_by_its_rank_says_whose_files_it_holds(tmp_path):
+    """`rank3/stderr.log`; a folder with more in its name may be of anything."""
+    put(tmp_path, [f"rank{r}/stderr.log" for r in range(4)], odd=["rank2/stderr.log"])
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG211", (2,))
+    assert not verdict.errors
+    put(tmp_path, ["rank9 hangs/stderr.log"])
+    assert "nor its content says a rank" in text(pg.audit(tmp_path / "rank9 hangs"))
+    for node in ("node0", "node1"):
+        (tmp_path / "job" / node).mkdir(parents=True)
+        put(tmp_path / "job" / node, [f"rank{r}/stderr.log" for r in range(2)])
+    assert "nor its content says a rank" in text(pg.audit(tmp_path / "job"))
+
+
 def test_two_attempts_of_one_rank_are_no_nodes(tmp_path):
     """A number that is none of a node leaves the rank what it is."""
     put(tmp_path, [f"attempt{a}_rank{r}.log" for a in (0, 1) for r in (0, 1)])

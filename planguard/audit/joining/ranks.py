@@ -134,6 +134,7 @@ def by_names(
                 ranks[str(path)] = int(match.group())
         return ranks, doubts, unclear
     shapes: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    of_folder = _called_by_rank({path.parent for path in paths})
     by_launcher = _of_torchrun(paths)
     ranks |= {str(path): rank for path, rank in by_launcher.items()}
     doubts |= {str(path): LOCAL for path in by_launcher}
@@ -143,7 +144,7 @@ def by_names(
             ranks[str(path)], doubts[str(path)] = rank, said
         unclear = said if rank is None else unclear
     for path in (path for path in paths if path not in by_launcher and path not in told):
-        words = _RANK_WORD.findall(path.name)
+        words = _RANK_WORD.findall(path.name) or of_folder.get(path.parent, [])
         if words:
             ranks[str(path)] = int(words[-1])
         else:
@@ -155,6 +156,15 @@ def by_names(
         if not found and len(alike) > 1 and shape.count("#") > 1:
             unclear = f"which number of {shorten(shape)} is the rank?"
     return ranks, doubts, unclear
+
+
+def _called_by_rank(folders: set[Path]) -> dict[Path, list[str]]:
+    """Return the ranks that folders are called by and nothing else, beside each other.
+
+    Below several folders, of nodes for example, such ranks may be counted in each of them.
+    """
+    found = {one: [said[1]] for one in folders if (said := _RANK_WORD.fullmatch(one.name))}
+    return found if len({one.parent for one in found}) == 1 else {}
 
 
 def _by_columns(shape: str, alike: Sequence[Path]) -> tuple[dict[str, int], dict[str, str]]:
