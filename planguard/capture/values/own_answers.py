@@ -98,8 +98,6 @@ _OWN_VARIABLES = re.compile(
 """What a node or a terminal sets for itself."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
-_ADDRESSES = 1 << 48
-"""Addresses of a process on a 64-bit machine."""
 _NAMED, _NAMED_FILES = 6, 24
 """Variables and files that are named."""
 
@@ -353,16 +351,6 @@ class Answers:
         place = _place(sys._getframe(1))  # noqa: SLF001 - same
         return ~found if place is not None and self.is_odd(ADDRESS, place) else found
 
-    def _pointer(self, original: Any) -> Any:
-        def pointer(value: Any) -> int:
-            found = int(original(value))
-            place = _place(sys._getframe(1))  # noqa: SLF001 - same
-            # In the other order; what holds nothing has no address anywhere.
-            is_odd = place is not None and found != 0 and self.is_odd(ADDRESS, place)
-            return _ADDRESSES - found if is_odd else found
-
-        return pointer
-
     def _variable(self, original: Any) -> Any:
         def variable(environment: Any, name: Any) -> Any:
             is_own = isinstance(name, str) and _OWN_VARIABLES.fullmatch(name) is not None
@@ -431,8 +419,6 @@ class Answers:
         yield from ((os, name, self._process) for name in _NUMBERS)
         yield from ((threading, name, self._process) for name in ("get_ident", "get_native_id"))
         yield builtins, "id", lambda _: self._address
-        for name in ("Tensor", "UntypedStorage"):
-            yield getattr(sys.modules.get("torch"), name, None), "data_ptr", self._pointer
         yield from self.installed.questions()
 
 
