@@ -133,7 +133,7 @@ RULES = Wanted(
 DURATION = Wanted(
     lambda value: isinstance(value, Real) and value is not True and 0 < value < math.inf,
     "no number of seconds above 0",
-    "give a float",
+    "give a number, such as 10.0",
 )
 INTEGER = Wanted(_is_integer, "no whole number", "give an int")
 SIZE = Wanted(lambda value: _is_integer(value) and value >= 0, "no number of bytes", "give an int")

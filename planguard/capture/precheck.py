@@ -86,7 +86,7 @@ class Precheck:
         fix: bool = False,
         vary: bool = False,
     ) -> None:
-        if world_size < 1 or not 0 <= rank < world_size:
+        if rank >= world_size:
             raise UsageError(f"rank {rank} of a world of {world_size} does not exist")
         if ranks not in (None, "all") or on_unsafe not in ("raise", "return"):
             raise UsageError('ranks is None or "all"; on_unsafe is "raise" or "return"')

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from planguard.arguments import SEED, arguments
+from planguard.arguments import DURATION, SEED, arguments
 from planguard.errors import ReplayError, UsageError
 from planguard.replay.flat import obstacles
 from planguard.replay.launch import require_gpus, require_torch, run_script
@@ -51,7 +51,7 @@ __all__ = [
 BACKENDS = ("gloo", "nccl")
 
 
-@arguments(delay_seed=SEED)
+@arguments(timeout=DURATION, delay_seed=SEED)
 def replay(
     plan: Any,
     witness: Witness | None = None,

@@ -209,6 +209,16 @@ def by_numbers():
         dist.all_reduce(torch.ones(size))
 
 
+def by_made_numbers():
+    sizes = list({len(name) + place for place, name in enumerate(NAMES)})
+    for size in [*sizes, *set(np.array([3, 1, 2])), *{one.shape for one in (torch.ones(2, 2),)}]:
+        dist.all_reduce(torch.ones(size))
+    if hash(np.int64(3)) % 2:
+        dist.barrier()
+    for size in {place for place, _ in enumerate(NAMES, 1)} - {2}:
+        dist.all_reduce(torch.ones(size))
+
+
 def by_membership():
     wanted = names()
     for name in NAMES:
@@ -217,7 +227,9 @@ def by_membership():
     print(wanted)
 
 
-@pytest.mark.parametrize("job", [by_sorted, by_broadcast, by_numbers, by_membership])
+@pytest.mark.parametrize(
+    "job", [by_sorted, by_broadcast, by_numbers, by_made_numbers, by_membership]
+)
 def test_an_order_that_is_agreed_is_right(job):
     """Sorted, broadcast, of numbers, or asked for members only."""
     assert decide(job).outcome is Outcome.SAFE

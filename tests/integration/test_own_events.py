@@ -18,6 +18,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from datetime import timedelta
 from multiprocessing.pool import ThreadPool
 
 import pytest
@@ -174,7 +175,36 @@ def in_time(agree):
         step()
 
 
+def later():
+    return dist.all_reduce(torch.ones(2), async_op=True)
+
+
+def completed(agree):
+    work = later()
+    if agree(not work.is_completed()):
+        step()
+    work.wait()
+
+
+def future_done(agree):
+    work = later()
+    if agree(not work.get_future().done()):
+        step()
+    work.wait()
+
+
+def waited_for_long(agree):
+    is_over = False
+    try:
+        later().wait(timedelta(seconds=5))
+    except RuntimeError:
+        is_over = True
+    if not agree(is_over):
+        step()
+
+
 PAIRS = [
+    completed, future_done, waited_for_long,
     on_signal, without_memory, without_memory_as_before, refused, answered, done, alive, happened,
     taken, in_time,
 ]  # fmt: skip
@@ -188,6 +218,19 @@ def test_what_happens_to_one_rank_alone_is_played(job):
     said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
     assert "test_own_events.py:" in said[0]
     assert decide(lambda: job(any_of)).safe
+
+
+def polled():
+    work = later()
+    while not work.is_completed():
+        time.sleep(0.001)
+    work.wait()
+    step()
+
+
+def test_a_loop_that_polls_until_a_call_ended_is_right():
+    """It ends where the rank is told once that the call has not."""
+    assert decide(polled).safe
 
 
 def by_completion():

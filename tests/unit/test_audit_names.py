@@ -66,6 +66,20 @@ def test_a_node_in_front_of_the_rank_of_the_job_changes_nothing(tmp_path):
     assert "counted on" not in text(verdict)
 
 
+def test_a_folder_called_by_its_rank_says_whose_files_it_holds(tmp_path):
+    """`rank3/stderr.log`; a folder with more in its name may be of anything."""
+    put(tmp_path, [f"rank{r}/stderr.log" for r in range(4)], odd=["rank2/stderr.log"])
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG211", (2,))
+    assert not verdict.errors
+    put(tmp_path, ["rank9 hangs/stderr.log"])
+    assert "nor its content says a rank" in text(pg.audit(tmp_path / "rank9 hangs"))
+    for node in ("node0", "node1"):
+        (tmp_path / "job" / node).mkdir(parents=True)
+        put(tmp_path / "job" / node, [f"rank{r}/stderr.log" for r in range(2)])
+    assert "nor its content says a rank" in text(pg.audit(tmp_path / "job"))
+
+
 def test_two_attempts_of_one_rank_are_no_nodes(tmp_path):
     """A number that is none of a node leaves the rank what it is."""
     put(tmp_path, [f"attempt{a}_rank{r}.log" for a in (0, 1) for r in (0, 1)])
@@ -97,6 +111,28 @@ def test_jobs_of_slurm_are_not_compared(names, tmp_path):
     assert "#20" in verdict.findings[0].message
     assert "#900" not in text(verdict)
     assert f"{names[0]} are of other jobs than {names[1]}" in text(verdict)
+    assert verdict.findings[0].message.startswith(f"of {names[1]}, the last of 2 jobs that failed")
+
+
+def test_a_later_job_of_slurm_without_a_failure_is_said_first(tmp_path):
+    """The job that hung is not the last one, which may be well."""
+    (tmp_path / "slurm-4711.out").write_text(job(1, 20))
+    (tmp_path / "slurm-4712.out").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n")
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG007", (1,))
+    said = "the last job, slurm-4712.out, tells of no failure; of slurm-4711.out: "
+    assert verdict.findings[0].message.startswith(said)
+
+
+def test_two_logs_in_one_of_which_a_call_ended_are_of_several_runs(tmp_path):
+    """Rank 0 timed out in both, in a call that had ended by the other: nothing is certain."""
+    for name, late, number in (("a.log", 1, 20), ("b.log", 2, 22)):
+        (tmp_path / name).write_text(job(late, number))
+    verdict = pg.audit(tmp_path)
+    assert not verdict.errors
+    assert "and ended in the other: they may be of several runs" in text(verdict)
+    (tmp_path / "b.log").write_text(job(1, 20))
+    assert [(f.code, f.ranks) for f in pg.audit(tmp_path).errors] == [("PG007", (1,))]
 
 
 def test_a_task_of_an_array_is_no_rank(tmp_path):
@@ -119,6 +155,19 @@ def test_a_name_by_job_and_rank_may_be_of_an_array(tmp_path):
     assert first(verdict) == ("PG506", (2,))
     assert verdict.findings[0].severity == "warning"
     assert "may be tasks of an array" in text(verdict)
+
+
+def test_a_rank_whose_error_was_caught_stands_where_it_waited_behind_it(tmp_path):
+    """Its first traceback is of an error that it handled, and no place where it hangs."""
+    names = [f"rank{rank}.err" for rank in range(3)]
+    put(tmp_path, names)
+    caught = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 3\n\n'
+    during = "During handling of the above exception, another exception occurred:\n\n"
+    path = tmp_path / names[1]
+    path.write_text(caught + during + path.read_text())
+    verdict = pg.audit(tmp_path)
+    assert first(verdict) == ("PG502", (0, 1, 2))
+    assert "printed an error of its own before it stood there: KeyError: 3" in text(verdict)
 
 
 @pytest.mark.parametrize("is_before", [True, False])

@@ -116,6 +116,19 @@ def test_other_loops_are_not():
     assert [here() for n in holder.sizes] == [None, None]
     assert [here() for n in {1, 2}] == [None, None]
     assert [here() for n in range(len({"w", "b"}))] == [None, None]
+    made = list({len(n) for n in ("w", "bb")})
+    assert [here() for n in made] == [None, None]
+    assert [here() for n in {*made, 3} - {3}] == [None, None]
+    assert [here() for n in [*made, *{*made}]] == [None] * 4
+    assert [here() for k, n in enumerate(set(map(len, ("w", "bb"))))] == [None, None]
+
+
+def test_numbers_made_of_a_set_of_strings_are_free():
+    """The order is that of the strings, whatever was made of them."""
+    sizes = [len(n) for n in {"w", "bb"}]
+    assert len({here() for n in sizes}) == 2
+    assert len({here() for n in {n: len(n) for n in {"w", "bb"}}.values()}) == 2
+    assert len({here() for n in map(len, {"w", "bb"})}) == 2
 
 
 def test_a_list_that_every_rank_has_in_one_order_is_not_free():

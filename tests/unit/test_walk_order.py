@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import sys
+from fractions import Fraction
+from typing import NamedTuple
 
 import pytest
 
@@ -121,6 +124,42 @@ def test_numbers_have_one_order_everywhere():
     assert has_own_order({1, "a"})
     assert has_own_order({("a", 1), ("b", 2)})
     assert has_own_order({object(), object()})
+
+
+class Pair(NamedTuple):
+    """A tuple with names."""
+
+    one: object
+    other: object = 0
+
+
+class Level(enum.IntEnum):
+    """Numbers whose hash is that of a number."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class Named(enum.Enum):
+    """Members that are hashed by their names."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class Odd(int):
+    """A number whose hash is that of a text."""
+
+    def __hash__(self):
+        return hash("odd")
+
+
+def test_numbers_of_any_class_hash_alike():
+    """As plain numbers do, and tuples of them; not where a class has a hash of its own."""
+    for alike in ({Pair(1), Pair(2)}, set(Level), {Fraction(1, 2), 3}):
+        assert not has_own_order(alike)
+    for own in (set(Named), {Odd(1), Odd(2)}, {Pair("a"), Pair("b")}):
+        assert has_own_order(own)
 
 
 def test_a_set_that_changes_while_it_is_walked_raises_as_ever():

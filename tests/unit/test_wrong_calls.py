@@ -235,6 +235,7 @@ def test_a_wrong_value_is_refused_in_our_words(name, tmp_path, monkeypatch) -> N
         lambda made: made.template(3),
         lambda made: made.tensor("w", [2], "f33"),
         lambda made: made.tensor("w", 2, "f32"),
+        lambda made: (made.tensor("w", [2], "f32"), made.tensor("w", [3], "f32")),
         lambda made: made.fusion("f", ["a"], size=3),
         lambda made: made.approximate("k", "m", "sideways"),
         lambda made: made.topology(ranks=[3]),
@@ -309,3 +310,24 @@ def test_a_threshold_that_is_none_is_refused() -> None:
     ):
         with pytest.raises(pg.UsageError):
             pg.check(PLAN, rules=rules)
+
+
+@pytest.mark.parametrize("timeout", [-1, 0, math.nan, math.inf, "3", True])
+def test_a_time_that_is_none_makes_nobody_stuck(timeout) -> None:
+    """`replay` and `precheck` refuse it before they start a process."""
+    pytest.importorskip("torch")
+    from planguard.capture import precheck
+
+    for call in (lambda: pg.replay(PLAN, timeout=timeout), lambda: precheck(2, timeout=timeout)):
+        with pytest.raises(pg.UsageError, match="no number of seconds above 0"):
+            call()
+
+
+@pytest.mark.parametrize("world", ["2", 0, -1, 2.0, True])
+def test_a_world_without_ranks_is_refused(world) -> None:
+    """`precheck` says which argument is wrong."""
+    pytest.importorskip("torch")
+    from planguard.capture import precheck
+
+    with pytest.raises(pg.UsageError, match=r"precheck\(world_size=...\)"):
+        precheck(world)

@@ -60,7 +60,8 @@ class Assembled:
         remarks: What is worth telling and limits nothing.
         troubles: What files say that no job says that is well, beside better evidence of their
             ranks.
-        start: Which start of the job was audited, where a later one says nothing of its calls.
+        start: Which job was audited, where there are several, and which start of it, where a later
+            one says nothing of its calls.
         clocks: Half hours by which the clocks of ranks are off, as those of other time zones are.
     """
 
@@ -100,7 +101,8 @@ def assemble(
         raise unread[0].error or PlanError("cannot be read", file=unread[0].file)
     join_hosts(parts)
     join_reports(parts)
-    parts, remarks = resolve(last_start(one_job(parts)), prefix)
+    parts, of_job = one_job(parts)
+    parts, remarks = resolve(last_start(parts), prefix)
     of_nobody = tuple(remarks)  # files of failures, whose ranks are not known
     parts, of_logs = of_last_run(parts)
     parts = join_inits(join_models(parts))
@@ -148,7 +150,7 @@ def assemble(
     remarks += left_out(unread)
     # A start that came to its end left no dump of a hang: what is there is of an earlier one.
     starts = (p.start for p in (*chosen.values(), *(p for p in parts if p.is_over)) if p.start)
-    start = next(starts, "")
+    start = "; ".join(filter(None, (of_job, next(starts, ""))))
     troubles = [*troubles_of(parts, chosen), *of_nobody]
     return Assembled(recording, chosen, arguments, versions, remarks, troubles, start, clocks)
 

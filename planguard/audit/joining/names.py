@@ -97,11 +97,12 @@ def job_of(file: str) -> tuple[int, int] | None:
     return None if said is None else (int(said["job"]), int(said["task"] or 0))
 
 
-def one_job(parts: Sequence[Part]) -> list[Part]:
+def one_job(parts: Sequence[Part]) -> tuple[list[Part], str]:
     """Leave out what is of other jobs than the last, where files are named as Slurm names them.
 
     Tasks of an array are jobs of their own. Where each file is of the rank that its number says,
-    the number is no task (``slurm-%j_%t``).
+    the number is no task (``slurm-%j_%t``). The last job that tells of a failure counts, and which
+    one that is is returned as well: it is to be said first, since others may be well, or not.
     """
     of_job: dict[tuple[int, int], list[Part]] = defaultdict(list)
     for part in parts:
@@ -109,17 +110,24 @@ def one_job(parts: Sequence[Part]) -> list[Part]:
             of_job[job].append(part)
     told = {job: own for job, own in of_job.items() if any(_tells_of_calls(p) for p in own)}
     if len(of_job) < 2 or all({p.rank for p in own} == {task} for (_, task), own in of_job.items()):
-        return list(parts)
-    last = max(told or of_job)
-    left = {id(part) for job, own in of_job.items() if job != last for part in own}
+        return list(parts), ""
+    last, audited = max(of_job), max(told or of_job)
+    left = {id(part) for job, own in of_job.items() if job != audited for part in own}
     kept = [part for part in parts if id(part) not in left]
+    name = _name_of(of_job[audited])
     for part in kept[:1]:
         names = sorted({clean(Path(p.file).name) for p in parts if id(p) in left})
         part.remarks.append(
             f"{', '.join(names[:3])}{' and others' if len(names) > 3 else ''} are of other jobs "
-            f"than {clean(Path(of_job[last][0].file).name)}, and left out; audit each by itself"
+            f"than {name}, and left out; audit each by itself"
         )
-    return kept
+    if audited != last:
+        return kept, f"the last job, {_name_of(of_job[last])}, tells of no failure; of {name}"
+    return kept, f"of {name}, the last of {len(told)} jobs that failed" if len(told) > 1 else ""
+
+
+def _name_of(parts: Sequence[Part]) -> str:
+    return clean(Path(parts[0].file).name)
 
 
 def _tells_of_calls(part: Part) -> bool:

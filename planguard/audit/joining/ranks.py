@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from planguard.audit.joining.names import may_be_tasks, no_ranks
 from planguard.audit.readers.part import LOCAL, NO_FAILURE, PARTIAL, SILENT, UNREAD, Part
 from planguard.errors import PlanError, UsageError, shorten
-from planguard.recording import UNNAMED, Observed, Track
+from planguard.recording import UNNAMED, Observed, Progress, Track
 from planguard.words import clean
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ MERGED = ("stderr", "ras", "stacks")
 """Kinds of which several files may tell of one rank: what they say is put together."""
 
 
+SEVERAL = "a call is open in one of {} and {}, and ended in the other: they may be of several runs"
 NAMELESS = "neither its name nor its content says a rank"
 
 
@@ -132,6 +133,7 @@ def by_names(
                 ranks[str(path)] = int(match.group())
         return ranks, doubts, unclear
     shapes: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    of_folder = _called_by_rank({path.parent for path in paths})
     by_launcher = _of_torchrun(paths)
     ranks |= {str(path): rank for path, rank in by_launcher.items()}
     doubts |= {str(path): LOCAL for path in by_launcher}
@@ -141,7 +143,7 @@ def by_names(
             ranks[str(path)], doubts[str(path)] = rank, said
         unclear = said if rank is None else unclear
     for path in (path for path in paths if path not in by_launcher and path not in told):
-        words = _RANK_WORD.findall(path.name)
+        words = _RANK_WORD.findall(path.name) or of_folder.get(path.parent, [])
         if words:
             ranks[str(path)] = int(words[-1])
         else:
@@ -153,6 +155,15 @@ def by_names(
         if not found and len(alike) > 1 and shape.count("#") > 1:
             unclear = f"which number of {shorten(shape)} is the rank?"
     return ranks, doubts, unclear
+
+
+def _called_by_rank(folders: set[Path]) -> dict[Path, list[str]]:
+    """Return the ranks that folders are called by and nothing else, beside each other.
+
+    Below several folders, of nodes for example, such ranks may be counted in each of them.
+    """
+    found = {one: [said[1]] for one in folders if (said := _RANK_WORD.fullmatch(one.name))}
+    return found if len({one.parent for one in found}) == 1 else {}
 
 
 def _by_columns(shape: str, alike: Sequence[Path]) -> tuple[dict[str, int], dict[str, str]]:
@@ -245,11 +256,14 @@ def _merged(parts: list[Part]) -> list[Part]:
 
 def _merge(first: Part, other: Part) -> None:
     """Add to a part what another one says of its rank."""
-    # RAS asked twice, and nothing moved in between: no passing moment.
-    is_repeated = first.kind == "ras" and first.file != other.file and first.track == other.track
+    # RAS asked twice, and nothing moved in between: no passing moment. A copy is of the same one.
+    is_copy = first.file == other.file or (first.asked != "" and first.asked == other.asked)
+    is_repeated = first.kind == "ras" and not is_copy and first.track == other.track
     doubt = "" if is_repeated else first.doubt or other.doubt
     if first.says_as(other) and not (first.doubt and other.doubt):
         doubt = ""  # what somebody collected a second time is no less sure for it
+    elif first.file != other.file and (_went_on(first, other) or _went_on(other, first)):
+        doubt = SEVERAL.format(clean(first.file), clean(other.file))
     first.add_groups(other)
     if len(other.track):
         rows: dict[tuple[str | None, int], Observed] = {}
@@ -269,6 +283,20 @@ def _merge(first: Part, other: Part) -> None:
     first.backend = first.backend or other.backend
     first.notes += [note for note in other.notes if note not in first.notes]
     first.remarks += [note for note in other.remarks if note not in first.remarks]
+
+
+def _went_on(one: Part, later: Part) -> bool:
+    """Tell whether a call that one part holds open had ended before a call of the other one."""
+    ended: dict[str | None, int] = {}
+    for seen in later.track:
+        if seen.progress == Progress.COMPLETED and seen.call.is_collective:
+            ended[seen.call.group] = max(seen.position, ended.get(seen.call.group, 0))
+    open_ = (Progress.ISSUED, Progress.STARTED)
+    return any(
+        seen.progress in open_ and seen.position <= ended.get(seen.call.group, 0)
+        for seen in one.track
+        if seen.call.is_collective
+    )
 
 
 def _merge_stacks(first: Part, other: Part) -> None:

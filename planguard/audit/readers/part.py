@@ -138,6 +138,7 @@ class Part:
         runs_before: What its file shows to be of earlier runs.
         written_ns: When its file was written, by its file system.
         day: Month and day of the last words of a watchdog, as ``1119``; "" where they have none.
+        asked: When the report was made, where it says so.
     """
 
     kind: str
@@ -177,6 +178,7 @@ class Part:
     runs_before: tuple[str, ...] = ()
     written_ns: int | None = None
     day: str = ""
+    asked: str = ""
 
     def says_as(self, other: Part) -> bool:
         """Tell whether the words of another part are these: somebody collected them twice."""

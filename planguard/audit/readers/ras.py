@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import Any
 
 from msgspec import Struct, field
 
 from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json
-from planguard.errors import PlanError
+from planguard.errors import PlanError, shorten
 from planguard.plan.vocabulary import NCCL
 from planguard.recording import UNNAMED, Call, Observed, Progress, Track
 from planguard.words import plural
@@ -44,21 +45,42 @@ _TOLD = re.compile(rf"\s+(The missing rank|Missing communicator data|{_N} job pr
 _MEMBER = re.compile(rf"^\s*Rank ({_N}) -- ")
 
 
+_NO_COMMA = re.compile(rb'("nvml_dev": \d{1,9})(\s{1,99}"status":)')
+"""Where NCCL 2.28.9 leaves out a comma, in what it says of ranks that are missing; Ray Train's
+reader of these reports puts it in, too."""
+
+
 class _Rank(Struct):
     rank: int
+    host: str = ""
+    pid: int = 0
+    cuda_dev: int = 0
+    status: dict[str, Any] = field(default_factory=dict)
     collective_counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def device(self) -> tuple[str, int, int]:
+        """Where it runs: its host, process and GPU."""
+        return self.host, self.pid, self.cuda_dev
 
 
 class _Communicator(Struct):
     size: int
     hash: str = ""
     ranks: list[_Rank] = field(default_factory=list)
+    missing_ranks: list[_Rank] = field(default_factory=list)
+
+    @property
+    def places(self) -> dict[tuple[str, int, int], int]:
+        """The rank of each device, those of missing ranks included."""
+        return {one.device: one.rank for one in (*self.ranks, *self.missing_ranks)}
 
 
 class _Report(Struct):
     """The part of the JSON form that is read; a value of another type is refused with its place."""
 
     communicators: list[_Communicator]
+    timestamp: str = ""
 
 
 def is_ras(data: bytes) -> bool:
@@ -209,12 +231,19 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
     Raises:
         PlanError: Not such a report.
     """
-    report: _Report = decode_json(data, _Report, file)
+    report: _Report = decode_json(_NO_COMMA.sub(rb"\1,\2", data), _Report, file)
     parts: dict[int, Part] = {}
+    remarks: list[str] = []
     size = max((c.size for c in report.communicators if 0 < c.size <= MAX_RANKS), default=0)
     members = tuple(range(size))
-    for comm in report.communicators:
-        if comm.size != size:
+    whole = [comm for comm in report.communicators if comm.size == size]
+    devices = {device for comm in report.communicators for device in comm.places}
+    for comm in whole:
+        name = shorten(comm.hash, 40)
+        remarks += [f"RAS: communicator {name}: {said}" for said in _missing(comm)]
+        # More devices than ranks, or ranks in another order: its ranks are not those of the job.
+        if len(devices) > size or comm.places != {**comm.places, **_known(comm, whole[0])}:
+            remarks.append(f"communicator {name}: its ranks are not those of the job")
             continue
         for one in comm.ranks:
             if not 0 <= one.rank < size:
@@ -224,4 +253,23 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
                     op = NCCL.get(kind, UNNAMED)
                     _add(parts, one.rank, comm.hash[:40], op, count, (members, file))
                     parts[one.rank].doubt = ONCE
-    return list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]
+    told = list(parts.values()) or [Part("ras", file, rank=0, world_size=size or None)]
+    for part in told:
+        part.asked = report.timestamp[:40]
+    told[0].remarks += remarks
+    return told
+
+
+def _known(comm: _Communicator, first: _Communicator) -> dict[tuple[str, int, int], int]:
+    """Return the ranks that another communicator gives the devices of this one."""
+    return {device: rank for device, rank in first.places.items() if device in comm.places}
+
+
+def _missing(comm: _Communicator) -> list[str]:
+    """Return what is said of ranks that did not answer."""
+    said = "the missing rank {}{}"
+    dead = " is considered dead"
+    return [
+        said.format(one.rank, dead if one.status.get("considered_dead") is True else "")
+        for one in comm.missing_ranks
+    ]

@@ -340,10 +340,11 @@ def _unnumbered(part: Part, words: Words) -> None:
 
 
 def _from_traces(part: Part, voice: Voice) -> None:
-    """Take where the first traceback ends, and whether its error is the rank's own."""
+    """Take where the first traceback ends that others may have caused, else the first of all."""
     if not voice.traces:
         return
-    first = next((t for t in voice.traces if t.error), voice.traces[0])
+    ended = [trace for trace in voice.traces if trace.error] or voice.traces[:1]
+    first = next((trace for trace in ended if _is_of_others(trace.error, voice)), ended[0])
     inner = list(reversed(first.frames))
     part.stack = program_frames(inner)
     for source, _, function in inner:
@@ -352,15 +353,16 @@ def _from_traces(part: Part, voice: Voice) -> None:
     is_backward = any(_BACKWARD.search(source) for source, *_ in inner)
     if part.inside is None and is_backward and ABANDONED.search(first.error):
         part.inside = "backward"
-    if first.error and not any(_is_of_others(trace.error, voice) for trace in voice.traces):
+    whose = "a rank" if part.rank is None else name_ranks([part.rank])
+    own = f"{whose} printed an error of its own"
+    if first is not ended[0]:
+        part.remarks.append(f"{own} before it stood there: {clean(ended[0].error)}")
+    if first.error and not _is_of_others(first.error, voice):
         part.inside = None
         if voice.has_outlived:  # a sample that could not be read, for example
             part.stack = ()
-            whose = "a rank" if part.rank is None else name_ranks([part.rank])
-            part.remarks.append(
-                f"{whose} printed an error of its own, and its watchdog timed out a call behind "
-                f"it: it caught the error, or its process could not end: {clean(first.error)}"
-            )
+            behind = "and its watchdog timed out a call behind it: it caught the error, or its "
+            part.remarks.append(f"{own}, {behind}process could not end: {clean(first.error)}")
         else:
             part.crash, part.has_ended = first.error, True
     if part.inside is not None:

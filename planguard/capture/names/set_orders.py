@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.source import call_of, function_of, tree_of, value_of
+from planguard.capture.names.walk_order import hashes_alike
 from planguard.sources import is_library
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ TURN = "x-turn"
 _MOST_FRAMES = 64
 _KEEPS = ("list", "tuple", "iter", "enumerate", "reversed", "map", "filter", "zip")
 _SETS = ("set", "frozenset")
+_SET_METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
 _SET_OPERATORS = (ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
-_ORDERED = (int, float, complex, bool, type(None))  # hashed by value alone, in every process
 
 
 def turn_of(frame: FrameType | None) -> list[Any] | None:
@@ -56,10 +57,14 @@ def turn_of(frame: FrameType | None) -> list[Any] | None:
 def _turn(loop: ast.For | ast.AsyncFor | ast.comprehension, frame: FrameType) -> list[Any] | None:
     if not _is_free(loop.iter, frame):
         return None
+    given = _given(loop.target, frame)
+    # The source does not say of what a set is; where it is of numbers, it has one order.
+    if all(map(hashes_alike, given)) and _gives_elements(loop.iter, frame):
+        return None
     place = f"{frame.f_code.co_filename}:{loop.iter.lineno}"
     return [
         f"{id(frame)} {place}",
-        ", ".join(_word(value) for value in _given(loop.target, frame)),
+        ", ".join(map(_word, given)),
         f"for ... in {ast.unparse(loop.iter)[:60]} at {place}",
     ]
 
@@ -119,6 +124,33 @@ def _is_free_call(node: ast.Call, frame: FrameType, before: int) -> bool:
     )
 
 
+def _gives_elements(node: ast.expr, frame: FrameType, before: int = 0) -> bool:
+    """Say whether walking an expression gives the elements of a set, and nothing made of them."""
+    match node:
+        case ast.Set() | ast.SetComp():
+            return True
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            stars = [one.value for one in elts if isinstance(one, ast.Starred)]
+            return _all_give(stars, frame, before)
+        case ast.BinOp():
+            return _all_give([node.left, node.right], frame, before)
+        case ast.Call(func=ast.Name(id=name)) if name in _SETS:
+            return True
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPS and name != "map":
+            return _all_give(args, frame, before)
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _SET_METHODS:
+            return _gives_elements(owner, frame, before)
+        case ast.Name() if before or not isinstance(value_of(node, frame), set | frozenset):
+            given = _assigned(node.id, frame, before)
+            return given is not None and _gives_elements(given, frame, given.lineno)
+    return isinstance(value_of(node, frame), set | frozenset)
+
+
+def _all_give(nodes: Sequence[ast.expr], frame: FrameType, before: int) -> bool:
+    free = [one for one in nodes if _is_free(one, frame, before)]
+    return all(_gives_elements(one, frame, before) for one in free)
+
+
 def _view_of_keys(node: ast.expr, frame: FrameType) -> Any:
     """Return the dictionary whose keys an operand is: views of keys make sets."""
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("keys", "items"):
@@ -129,7 +161,7 @@ def _view_of_keys(node: ast.expr, frame: FrameType) -> Any:
 
 def _is_hashed(value: Any) -> bool:
     """Say whether a collection has elements whose hash is a process's own."""
-    return value is not None and any(type(one) not in _ORDERED for one in value)
+    return value is not None and not all(map(hashes_alike, value))
 
 
 def _assigned(name: str, frame: FrameType, before: int) -> ast.expr | None:
@@ -143,7 +175,7 @@ def _assigned(name: str, frame: FrameType, before: int) -> ast.expr | None:
 
 
 def _all_ordered(elements: Sequence[ast.expr]) -> bool:
-    return all(isinstance(e, ast.Constant) and type(e.value) in _ORDERED for e in elements)
+    return all(isinstance(e, ast.Constant) and hashes_alike(e.value) for e in elements)
 
 
 def open_turns(actions: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:

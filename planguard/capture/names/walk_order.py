@@ -19,6 +19,7 @@ import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.made_lists import made
@@ -41,6 +42,7 @@ _COPIED = (
     (frozenset, _TP_REPR, "__repr__"),
 )
 _ORDERED = (int, float, complex, bool)
+_HASH = hash  # a played rank has another, which asks here
 _HASHED_BY_ADDRESS_UP_TO = (3, 12)
 """Before this version ``None`` is hashed by its address, too."""
 
@@ -55,13 +57,23 @@ def has_own_order(value: Any) -> bool:
 
 
 def hashes_alike(element: Any) -> bool:
-    """Tell whether an element has one hash in every process."""
+    """Tell whether an element has one hash in every process.
+
+    A number of another class does where its hash is that of the plain one (numpy's; of an enum's
+    members it is not), a tuple where its class leaves the hash as it is (``torch.Size``).
+    """
     kind = type(element)
     if kind in _ORDERED:
         return True
     if element is None:
         return sys.version_info >= _HASHED_BY_ADDRESS_UP_TO
-    return kind in (tuple, frozenset) and all(map(hashes_alike, element))
+    if isinstance(element, tuple | frozenset):
+        own: Any = kind.__hash__
+        return own in (tuple.__hash__, frozenset.__hash__) and all(map(hashes_alike, element))
+    if isinstance(element, Real):
+        plain = int(element) if isinstance(element, Integral) else float(element)
+        return _HASH(element) == _HASH(plain)
+    return False
 
 
 @contextmanager

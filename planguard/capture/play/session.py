@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.elsewhere import called_back, note_libraries, watch_elsewhere
 from planguard.capture.groups.callbacks import callbacks_aside
-from planguard.capture.groups.process_group import BACKEND
+from planguard.capture.groups.process_group import BACKEND, stub_work_class
 from planguard.capture.groups.recorder import Recorder, Stalled
 from planguard.capture.names.thread_orders import KIND
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
@@ -59,6 +59,7 @@ class Session:
         self.answers = Answers(rank, odd)
         self.recorder.before_call = self.answers.events.before_call
         self.answers.turns.told_of_end = self.recorder.threads.known_to_end
+        self.answers.turns.handle = stub_work_class()
         self.readings = Readings(rank, None if odd is None else odd.sides)
         self.reads: list[str] = []
         self.mesh: Any = None

@@ -50,6 +50,8 @@ class Turns:
         self._is_odd = is_odd
         self._line = place
         self._begun: Counter[str] = Counter()
+        self.handle: type | None = None
+        """What asynchronous calls return here."""
         self.told_of_end: Callable[[Any], None] = _nothing
         """Called with each future and thread of which the program is told that it has ended."""
 
@@ -76,6 +78,9 @@ class Turns:
         yield threading.Semaphore, "acquire", self._acquired
         yield queue.Queue, "empty", self._emptied
         yield queue.Queue, "qsize", self._emptied
+        yield self.handle, "is_completed", self._ended
+        yield self.handle, "wait", self._held
+        yield getattr(sys.modules.get("torch.futures"), "Future", None), "done", self._ended
 
     def methods(self) -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
         """Return the methods of types written in C that ask, as ``questions`` does."""
@@ -172,6 +177,16 @@ class Turns:
             return original(one, timeout)
 
         return result
+
+    def _held(self, original: Any) -> Any:
+        def wait(one: Any, timeout: Any = None) -> bool:
+            frame = sys._getframe(1)  # noqa: SLF001 - same
+            done = bool(original(one, timeout))
+            if timeout is not None and is_caught_at(frame) and self._asked(frame):
+                raise RuntimeError("Timed out waiting for a call to complete")  # as gloo says it
+            return done
+
+        return wait
 
     def _limited(self, original: Any) -> Any:
         async def wait_for(awaited: Any, timeout: float | None, **options: Any) -> Any:  # noqa: ASYNC109 - as asyncio has it

@@ -157,7 +157,8 @@ class PlanBuilder:
         """Declare a tensor that actions may name, and return its name.
 
         Raises:
-            PlanError: The shape, the element type or the strategy is none.
+            PlanError: The shape, the element type or the strategy is none, or the name has another
+                one: actions that name it would have changed.
         """
         path = _named("$.tensors", name)
         try:
@@ -168,6 +169,9 @@ class PlanBuilder:
             )
         except PlanError as error:
             raise placed(error, caller()) from None
+        if self._tensors.get(name, made) != made:
+            hint = "choose another name"
+            raise refused("tensor declared twice, differently", path=path, value=name, hint=hint)
         self._declare({"tensors": {name: made}}, path)
         self._tensors[name] = made
         return name
