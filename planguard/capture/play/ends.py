@@ -108,8 +108,8 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
         raise refused_gradients("in a fresh process: planguard precheck FILE") from error
     frames = traceback.extract_tb(error.__traceback__)
     called = frames[:]
-    while isinstance(error, OSError) and called and is_own(called[-1].filename):
-        called.pop()  # what the program asks of files passes through here (``own_answers``)
+    while isinstance(error, (OSError, IndexError)) and called and is_own(called[-1].filename):
+        called.pop()  # files and parts of tensors are asked for through here (``own_answers``)
     inner = called[-1].filename if called else ""
     if not called or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
         raise error
