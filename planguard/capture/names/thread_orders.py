@@ -3,10 +3,12 @@
 A thread's calls may come before, between and after those that other threads issue while it runs.
 Played ranks therefore note where a thread is started and joined, and what runs side by side becomes
 a `threads` block. In a block, what comes behind a join, or in a thread that is started behind a
-call, comes `after` a computation at the end of what was joined, or of that call. A task of a thread pool counts as a thread (``pools``); a pool of one thread runs
-its tasks in the order in which they were submitted. Threads that order each other by other means
-(an event, a queue) are interleaved all the same, which a ledger entry says: a finding may then rest
-on an order that never happens.
+call, comes `after` a computation at the end of what was joined, or of that call. A task of a thread
+pool counts as a thread (``pools``); a pool of one thread runs its tasks in the order in which they
+were submitted. Threads that order each other by other means (an event, a queue) are interleaved all
+the same, which a ledger entry says: a finding may then rest on an order that never happens.
+
+Above 400 lines: what a rank notes of its threads, and how that is read, go by the same marks.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.pools import Tasks
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planguard.capture.names.pools import Place
 
@@ -152,12 +155,14 @@ class Threads:
         Args:
             rank: The rank, for the ledger.
         """
-        busy = {action.get(THREAD, 0) for action in self.marks if not _is_mark(action)} - {0}
-        if not any(len(some) > 1 and some & busy for some in self.takers.values()):
+        calls = [action for action in self.marks if not _is_mark(action) and THREAD in action]
+        busy = {action[THREAD] for action in calls}
+        taking = [some & busy for some in self.takers.values() if len(some) > 1 and some & busy]
+        if not taking:
             return ""
         return (
             f"threads of rank {rank} that communicate take their work from one queue: which of "
-            "them takes what is not known"
+            f"them takes what is not known{_lines(a for a in calls if a[THREAD] in taking[0])}"
         )
 
     def _taking(self, original: Any) -> Any:
@@ -170,7 +175,13 @@ class Threads:
 
     def _mark(self, op: str, number: int, about: Mapping[str, Any] | None = None) -> None:
         by = self.numbers.get(threading.get_ident(), NOBODY)
-        self.marks.append({"op": op, THREAD: number, **(about or {}), **({BY: by} if by else {})})
+        mark = {"op": op, THREAD: number, **(about or {}), **({BY: by} if by else {})}
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+        while frame is not None and is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        if op == STARTED and frame is not None:
+            mark["src"] = [frame.f_code.co_filename, frame.f_lineno]
+        self.marks.append(mark)
 
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
@@ -398,6 +409,8 @@ def _block(
     said = pools.undecided(rank, numbers)
     if crosses:
         said = f"a thread of rank {rank} waits for what another started: their order is not known"
+    if said:
+        said += _lines(action for action in side if action.get(THREAD))
     if said or len(found) < 2:
         plain = [
             {name: value for name, value in action.items() if name not in ("x-thread", "after")}
@@ -408,6 +421,12 @@ def _block(
         notes += [(KIND, said, "under"), (KIND, said, "over")]
         return plain
     return plain if len(found) < 2 else [{"op": "threads", "threads": found}]
+
+
+def _lines(actions: Iterable[Action]) -> str:
+    """Return the first line that issued one of some actions, to go behind a sentence."""
+    sources = (one.get("src") for one in actions)
+    return next((f" ({one[0]}:{one[1]})" for one in sources if one), "")
 
 
 _END = "end of a thread"
