@@ -108,9 +108,14 @@ _NUMBERS = ("getpid", "getppid", "getpgid", "getpgrp", "getsid")
 _OWN_VARIABLES = re.compile(
     r"HOST(NAME)?|HOST_IP|(\w+_)?NODE_?NAME|SLURMD_NODENAME|SLURM_NODEID|SLURM_LAUNCH_NODE_IPADDR"
     r"|(MY_)?POD_\w+|JOB_COMPLETION_INDEX|SSH_(CONNECTION|CLIENT|TTY)|(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT)"
-    r"_VISIBLE_DEVICES|TTY|TERM|COLUMNS|DISPLAY"
+    r"_VISIBLE_DEVICES|TTY|TERM|COLUMNS|DISPLAY|SM_CURRENT_HOST|AZ_BATCH_NODE_ID|SLURM_TOPOLOGY_ADDR"
+    r"|(\w+_)?NODE_(ID|IP|NUM)|\w+_ON_NODE|PBS_NODENUM|PBS_TASKNUM|VC_TASK_INDEX|SLURM_(JOB|STEP)_GPUS"
 )
 """What a node or a terminal sets for itself."""
+_COUNTED = re.compile(
+    r"\w*(NODEID|NODENUM|TASKNUM|_INDEX|_ON_NODE|NODE_NUM)|COLUMNS|(?!AZ_)(\w+_)?NODE_ID"
+)
+"""Those of them that are numbers."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
 _NAMED, _NAMED_FILES = 6, 24
@@ -420,7 +425,8 @@ class Answers:
 
     def _own_variable(self, original: Any, environment: Any, name: str, place: str) -> str:
         """Return what a node sets for itself, unless the program has set it."""
-        kind = FACT if name.endswith("DEVICES") else HOST
+        is_number = _COUNTED.fullmatch(name) is not None
+        kind = FACT if name.endswith("DEVICES") or is_number else HOST
         is_odd = self.is_odd(kind, place)
         known = self._set.get(name)
         is_set = environment._data.get(os.fsencode(name)) != (  # noqa: SLF001 - not by the patched way
@@ -428,6 +434,8 @@ class Answers:
         )
         if not is_odd or is_set:
             return str(original(environment, name))
+        if is_number and (known or "0").isdigit():
+            return str(self.host.counted(int(known or 0)))
         return self.host.devices(known) if kind == FACT else self.host.called(known or "")
 
     def _hash(self, value: Any) -> int:
