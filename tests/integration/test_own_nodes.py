@@ -236,6 +236,8 @@ ASKED = {
     "user": lambda: getpass.getuser() == "trainer",
     "address": lambda: socket.gethostbyname("localhost").startswith("10."),
     "HOSTNAME": lambda: os.environ.get("HOSTNAME") == "node1",
+    "processors of the node": lambda: int(os.environ.get("SLURM_CPUS_ON_NODE", "8")) > 64,
+    "number of the node": lambda: int(os.environ.get("BATCH_NODE_ID", "0")) == 3,
     "visible devices": lambda: len(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")) > 4,
     "mkdir": lambda: not claimed(lambda: os.mkdir(f"lock-{os.environ['RANK']}-{os.getpid()}")),
     "O_EXCL": lambda: not claimed(lambda: os.open(f"l-{os.getpid()}", os.O_CREAT | os.O_EXCL)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import pickle
 
 import pytest
 
 from planguard.capture.values import own_places
-from planguard.capture.values.own_places import is_local, is_named, other_file
+from planguard.capture.values.other_files import Lengths, has_like, other_file
+from planguard.capture.values.own_places import is_local, is_named
 
 
 @pytest.fixture
@@ -58,7 +61,14 @@ def test_what_this_process_wrote_is_its_own_answer_no_more(places, monkeypatch):
 
 def other(text, *, is_more=True, named=None):
     """Return what another node's file of text holds."""
-    return other_file(io.StringIO(text), is_more=is_more, named=named, held=b"").read()
+    with other_file(io.StringIO(text), is_more=is_more, named=named, held=b"") as file:
+        return file.read()
+
+
+def other_bytes(content, *, is_more=True, named=None):
+    """Return what another node's file of bytes holds, as a file."""
+    with other_file(io.BytesIO(content), is_more=is_more, named=named, held=b"") as file:
+        return io.BytesIO(file.read())
 
 
 def test_another_file_has_other_numbers_words_truths_and_lengths():
@@ -81,8 +91,31 @@ def test_another_checkpoint_and_array_can_be_loaded_as_the_first_can():
     saved, array = io.BytesIO(), io.BytesIO()
     torch.save({"step": 3, "weight": torch.ones(2)}, saved)
     np.save(array, np.array([3]))
-    given = {"is_more": True, "named": None, "held": b""}
-    found = torch.load(other_file(io.BytesIO(saved.getvalue()), **given))
+    found = torch.load(other_bytes(saved.getvalue()))
     assert found["step"] == 7
     assert found["weight"].tolist() == [2.0, 2.0]
-    assert np.load(other_file(io.BytesIO(array.getvalue()), **given)).tolist() == [4]
+    assert np.load(other_bytes(array.getvalue())).tolist() == [4]
+
+
+def test_packed_pickled_and_archived_files_have_a_like_and_raw_bytes_have_none():
+    """Every form that is known is made anew; of bytes without a form nothing is."""
+    np = pytest.importorskip("numpy")
+    archive = io.BytesIO()
+    np.savez(archive, steps=np.array([3]))
+    assert int(gzip.decompress(other_bytes(gzip.compress(b"3\n")).read())) == 7
+    assert pickle.load(other_bytes(pickle.dumps({"steps": 3}))) == {"steps": 7}  # noqa: S301 - of this test
+    assert np.load(other_bytes(archive.getvalue()))["steps"].tolist() == [4]
+    assert not has_like(np.array([3]).tobytes())
+    assert not has_like(pickle.dumps(print))
+
+
+def test_an_array_of_other_lengths_has_a_row_more_or_none():
+    """Lengths of arrays are another answer than their numbers: weights must fit to be loaded."""
+    np = pytest.importorskip("numpy")
+    array = io.BytesIO()
+    np.save(array, np.array([3, 4]))
+    found = [
+        np.load(other_bytes(array.getvalue(), is_more=is_more, named=Lengths.OTHER)).tolist()
+        for is_more in (True, False)
+    ]
+    assert found == [[3, 4, 4], []]

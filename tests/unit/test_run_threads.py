@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import planguard
 from planguard.capture.names.thread_orders import (
     BEHIND,
     BY,
@@ -14,6 +15,7 @@ from planguard.capture.names.thread_orders import (
     WORKERS,
     open_threads,
 )
+from planguard.verdict import Outcome
 
 
 def call(name, thread=0):
@@ -30,7 +32,7 @@ def shape(actions):
     """Names of the calls, threads of a block as lists."""
     found, _ = open_threads(0, actions)
     return [
-        [[one["group"] for one in thread] for thread in item["threads"]]
+        [[one["group"] for one in thread if "group" in one] for thread in item["threads"]]
         if item["op"] == "threads"
         else item["group"]
         for item in found
@@ -48,7 +50,7 @@ def test_a_thread_runs_from_its_start_to_its_join():
 
 def test_a_thread_that_is_only_waited_for_is_in_turn():
     """While a thread with a group of its own runs on, calls behind the join of another come behind
-    that one's. If the main thread calls or starts something in between, nothing says so.
+    that one's. If the main thread calls or starts something in between, they stand beside it.
     """
     begin = [mark(STARTED, 1), mark(STARTED, 2), call("l", 1), call("t", 2)]
     later = [mark(JOINED, 2), call("b"), mark(JOINED, 1), call("c")]
@@ -57,6 +59,53 @@ def test_a_thread_that_is_only_waited_for_is_in_turn():
     third = [mark(STARTED, 3), call("u", 3)]
     ended = [mark(JOINED, 3), call("d")]
     assert shape([*begin, *third, *later, *ended]) == [[["l"], ["t"], ["u"], ["b", "c"]], "d"]
+
+
+def afters(actions):
+    """What calls of a block come after: the call in front of each computation that is named."""
+    found, _ = open_threads(0, actions)
+    (block,) = [one for one in found if one["op"] == "threads"]
+    ends = {
+        one["id"]: thread[at - 1]["group"]
+        for thread in block["threads"]
+        for at, one in enumerate(thread)
+        if one["op"] == "compute"
+    }
+    calls = [one for thread in block["threads"] for one in thread if one["op"] != "compute"]
+    return {one["group"]: [ends[name] for name in one["after"]] for one in calls if "after" in one}
+
+
+def test_a_call_behind_a_join_comes_after_the_end_of_what_was_joined():
+    """Of two threads one is joined while the other runs on: the next call is behind its last one.
+    So is what a thread does that is started behind a call, and nothing else is.
+    """
+    begin = [mark(STARTED, 1), mark(STARTED, 2), call("t", 1), call("u", 2), call("x")]
+    assert afters([*begin, mark(JOINED, 1), call("b"), mark(JOINED, 2)]) == {"b": ["t"]}
+    assert afters([*begin, call("b"), mark(JOINED, 1), mark(JOINED, 2)]) == {}
+    later = [mark(JOINED, 1), mark(STARTED, 3), call("v", 3), mark(JOINED, 2)]
+    assert afters([*begin, *later]) == {"v": ["t", "x"]}
+
+
+def program(*main_calls):
+    """Two groups; thread 1 calls on `a`, thread 2 runs on with `c`, thread 1 is joined first."""
+    begin = [mark(STARTED, 1), mark(STARTED, 2), call("a", 1), call("c", 2), call("world")]
+    return open_threads(0, [*begin, *main_calls, mark(JOINED, 2)])[0]
+
+
+@pytest.mark.parametrize(
+    ("joins_first", "outcome"), [(True, Outcome.DEADLOCK), (False, Outcome.SAFE)]
+)
+def test_a_join_waits_for_the_last_call_to_come_back(joins_first, outcome):
+    """Rank 1 calls on `b` before its thread for `a` starts: rank 0, which joins its own first,
+    waits for it for ever; where rank 0 calls on `b` before it joins, both get there.
+    """
+    order = [mark(JOINED, 1), call("b")] if joins_first else [call("b"), mark(JOINED, 1)]
+    other = [call("world"), call("b"), call("a")]
+    beside = open_threads(1, [mark(STARTED, 2), call("c", 2), *other, mark(JOINED, 2)])[0]
+    groups = {name: {"ranks": [0, 1]} for name in ("a", "b", "c")}
+    ranks = {"0": {"actions": program(*order)}, "1": {"actions": beside}}
+    plan = {"schema": "planguard.plan/1", "world_size": 2, "groups": groups, "ranks": ranks}
+    assert planguard.check(plan, model="gloo").outcome is outcome
 
 
 def test_what_a_thread_in_turn_joins_is_behind_it():

@@ -329,5 +329,5 @@ def test_a_world_without_ranks_is_refused(world) -> None:
     pytest.importorskip("torch")
     from planguard.capture import precheck
 
-    with pytest.raises(pg.UsageError, match=r"precheck\(world_size=...\)"):
+    with pytest.raises(pg.UsageError, match=r"Precheck\(world_size=...\)"):
         precheck(world)

@@ -290,21 +290,23 @@ class Recorder:
             if self._beyond > _BEYOND:  # a loop may never end without values
                 self.is_closed = True
                 return
-        self._tell_threads_apart(action)
         frame = user_frame()
+        self._tell_threads_apart(action, frame)
         if frame is not None:
             action["src"] = [frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]
             marks = {DATA: data_name(frame), TURN: turn_of(frame)}
             action |= {n: v for n, v in marks.items() if v is not None and n not in action}
         self.actions.append(action)
 
-    def _tell_threads_apart(self, action: dict[str, Any]) -> None:
+    def _tell_threads_apart(self, action: dict[str, Any], frame: FrameType | None) -> None:
         """Note which thread communicates; leave the plan undecided if nobody saw it start."""
         number = self.threads.number()
         if number:
             action[THREAD] = number
         elif number is None:
-            message = f"a thread of rank {self.rank} communicates that was there before the job"
+            where = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame is not None else ""
+            said = f"a thread of rank {self.rank} communicates that was there before the job"
+            message = f"{said}{where}"
             self.note("host-threads", message, "under")
             self.note("host-threads", message, "over")
 

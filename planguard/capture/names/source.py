@@ -154,7 +154,7 @@ def tree_of(file: str) -> Tree | None:
     return known[1]
 
 
-def root_of(file: str, text: str) -> ast.Module:
+def tree_in(file: str, text: str) -> Tree:
     """Return the syntax of a file's text: that of ``tree_of`` where it has this text.
 
     Raises:
@@ -164,8 +164,8 @@ def root_of(file: str, text: str) -> ast.Module:
     """
     tree = tree_of(file)
     if tree is not None and "".join(_TREES[file][0]) == text:
-        return tree.root
-    return ast.parse(text)
+        return tree
+    return Tree(ast.parse(text))
 
 
 def _parsed(lines: list[str]) -> Tree | None:

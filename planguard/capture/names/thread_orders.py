@@ -2,10 +2,13 @@
 
 A thread's calls may come before, between and after those that other threads issue while it runs.
 Played ranks therefore note where a thread is started and joined, and what runs side by side becomes
-a `threads` block. A task of a thread pool counts as a thread (``pools``); a pool of one thread runs
-its tasks in the order in which they were submitted. Threads that order each other by other means
-(an event, a queue) are interleaved all the same, which a ledger entry says: a finding may then rest
-on an order that never happens.
+a `threads` block. In a block, what comes behind a join, or in a thread that is started behind a
+call, comes `after` a computation at the end of what was joined, or of that call. A task of a thread
+pool counts as a thread (``pools``); a pool of one thread runs its tasks in the order in which they
+were submitted. Threads that order each other by other means (an event, a queue) are interleaved all
+the same, which a ledger entry says: a finding may then rest on an order that never happens.
+
+Above 400 lines: what a rank notes of its threads, and how that is read, go by the same marks.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.pools import Tasks
+from planguard.sources import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planguard.capture.names.pools import Place
 
@@ -151,12 +155,14 @@ class Threads:
         Args:
             rank: The rank, for the ledger.
         """
-        busy = {action.get(THREAD, 0) for action in self.marks if not _is_mark(action)} - {0}
-        if not any(len(some) > 1 and some & busy for some in self.takers.values()):
+        calls = [action for action in self.marks if not _is_mark(action) and THREAD in action]
+        busy = {action[THREAD] for action in calls}
+        taking = [some & busy for some in self.takers.values() if len(some) > 1 and some & busy]
+        if not taking:
             return ""
         return (
             f"threads of rank {rank} that communicate take their work from one queue: which of "
-            "them takes what is not known"
+            f"them takes what is not known{_lines(a for a in calls if a[THREAD] in taking[0])}"
         )
 
     def _taking(self, original: Any) -> Any:
@@ -169,7 +175,13 @@ class Threads:
 
     def _mark(self, op: str, number: int, about: Mapping[str, Any] | None = None) -> None:
         by = self.numbers.get(threading.get_ident(), NOBODY)
-        self.marks.append({"op": op, THREAD: number, **(about or {}), **({BY: by} if by else {})})
+        mark = {"op": op, THREAD: number, **(about or {}), **({BY: by} if by else {})}
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - torch or the interpreter has no public way
+        while frame is not None and is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        if op == STARTED and frame is not None:
+            mark["src"] = [frame.f_code.co_filename, frame.f_lineno]
+        self.marks.append(mark)
 
     def _waiting(self, original: Any) -> Any:
         def wait(self_: Any, timeout: float | None = None) -> Any:
@@ -239,6 +251,7 @@ def open_threads(
     for action in _starts_first(actions):
         number = action.get(THREAD, 0)
         if _is_mark(action):
+            side.append(action)
             if action["op"] == STARTED:
                 running |= {number} & busy
             elif BY in action:  # the main thread has not waited for it: it has for who did, later
@@ -247,13 +260,13 @@ def open_threads(
             else:
                 running -= _ended_with(number, ended_by)  # a thread may be joined twice
             if not running:
-                found += _block(rank, side, notes, pools)
+                found += _block(rank, side, notes, pools, len(found))
                 side = []
         elif running or number:
             side.append(action)
         else:
             found.append(action)
-    found += _block(rank, side, notes, pools)
+    found += _block(rank, side, notes, pools, len(found))
     if waits and found:
         said = (
             f"threads of rank {rank} wait for each other otherwise than by join ({waits[0]}); they "
@@ -374,20 +387,82 @@ def _is_mark(action: Action) -> bool:
 
 
 def _block(
-    rank: int, side: list[Action], notes: list[tuple[str, str, str]], pools: _Pools
+    rank: int, side: list[Action], notes: list[tuple[str, str, str]], pools: _Pools, at: int
 ) -> list[Action]:
-    """Return what was issued side by side as a block, or in order where one thread issued it."""
+    """Return what was issued side by side as a block, or in order where one thread issued it.
+
+    Args:
+        rank: The rank, for the ledger.
+        side: Actions and marks.
+        notes: What is said of them is put here.
+        pools: What is known of tasks.
+        at: The place of the block among the actions of the rank, for names in it.
+    """
     thread_of: dict[int, int] = defaultdict(int)
     plain = []
-    for action in side:
+    numbers = {one.get(THREAD, 0) for one in side if not _is_mark(one)}
+    for action in _with_ends(side, pools, at):
         kept = {name: value for name, value in action.items() if name != THREAD}
         thread_of[id(kept)] = pools.lane(action.get(THREAD, 0))
         plain.append(kept)
     found, crosses = lists(plain, thread_of)
-    said = pools.undecided(rank, {action.get(THREAD, 0) for action in side})
+    said = pools.undecided(rank, numbers)
     if crosses:
         said = f"a thread of rank {rank} waits for what another started: their order is not known"
+    if said:
+        said += _lines(action for action in side if action.get(THREAD))
+    if said or len(found) < 2:
+        plain = [
+            {name: value for name, value in action.items() if name not in ("x-thread", "after")}
+            for action in plain
+            if not action.get("id", "").startswith(_END)
+        ]
     if said:
         notes += [(KIND, said, "under"), (KIND, said, "over")]
         return plain
     return plain if len(found) < 2 else [{"op": "threads", "threads": found}]
+
+
+def _lines(actions: Iterable[Action]) -> str:
+    """Return the first line that issued one of some actions, to go behind a sentence."""
+    sources = (one.get("src") for one in actions)
+    return next((f" ({one[0]}:{one[1]})" for one in sources if one), "")
+
+
+_END = "end of a thread"
+"""How the names begin of computations that stand for the end of what a thread did."""
+
+
+def _with_ends(side: Sequence[Action], pools: _Pools, block: int) -> list[Action]:
+    """Return the actions, with what each thread has to wait for by a join or by its start.
+
+    A join waits for the last call to come back, not only for it to be made: so there is a
+    computation behind that call, which its thread gets to then, and `after` names it.
+    """
+    last: dict[int, int] = {}  # by thread: where its last action is
+    waiting: dict[int, set[int]] = defaultdict(set)  # by thread: places it is behind
+    ended_by: dict[int, set[int]] = defaultdict(set)
+    behind: dict[int, list[int]] = {}
+    for place, action in enumerate(side):
+        number, by = action.get(THREAD, 0), action.get(BY, 0)
+        if not _is_mark(action):
+            last[number] = place
+            if waiting.get(number):
+                behind[place] = sorted(waiting.pop(number))
+        elif action["op"] == STARTED and BEHIND not in pools.marks.get(number, {}):
+            waiting[number] |= ({last[by]} if by in last else set()) | waiting.get(by, set())
+        elif action["op"] == JOINED:
+            ended_by[by].add(number)
+            ended = _ended_with(number, {k: v for k, v in ended_by.items() if k != by})
+            waiting[by] |= {last[one] for one in ended if one in last}
+    ends = {one: f"{_END} {block}.{one}" for places in behind.values() for one in places}
+    found: list[Action] = []
+    for place, action in enumerate(side):
+        if _is_mark(action):
+            continue
+        after = {"after": [ends[one] for one in behind[place]]} if place in behind else {}
+        found.append({**action, **after})
+        if place in ends:
+            whose = {THREAD: action[THREAD]} if THREAD in action else {}
+            found.append({"op": "compute", "op_name": "end", "id": ends[place], **whose})
+    return found

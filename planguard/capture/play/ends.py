@@ -108,8 +108,8 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
         raise refused_gradients("in a fresh process: planguard precheck FILE") from error
     frames = traceback.extract_tb(error.__traceback__)
     called = frames[:]
-    while isinstance(error, OSError) and called and is_own(called[-1].filename):
-        called.pop()  # what the program asks of files passes through here (``own_answers``)
+    while isinstance(error, (OSError, IndexError)) and called and is_own(called[-1].filename):
+        called.pop()  # files and parts of tensors are asked for through here (``own_answers``)
     inner = called[-1].filename if called else ""
     if not called or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):
         raise error
@@ -117,8 +117,11 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
     return f"{type(error).__name__}: {error}", text.strip()
 
 
-def note_stuck(recorder: Recorder) -> None:
-    """Say that a rank waits for ever; the plan then shows why, or nothing is decided."""
+def note_stuck(recorder: Recorder, error: BaseException | None) -> None:
+    """Say that a rank waits for ever, and where; the plan then shows why, or nothing is decided."""
     key = f"the key {recorder.missing!r} of the store, " if recorder.missing else ""
     what = f"{key}which nobody sets" if key else "an object, a value or a shape that nobody sends"
-    recorder.note("stuck", f"rank {recorder.rank} waits for {what}", "under")
+    frames = traceback.extract_tb(None if error is None else error.__traceback__)
+    asking = [one for one in frames if not is_library(one.filename)]
+    where = f" ({asking[-1].filename}:{asking[-1].lineno})" if asking else ""
+    recorder.note("stuck", f"rank {recorder.rank} waits for {what}{where}", "under")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.moments import MOST_NAMED, beside, constants, keys, moments, names
+from planguard.capture.values.other_files import Lengths
 from planguard.capture.values.own_answers import (
     CLOCK,
     DICE,
@@ -126,6 +127,7 @@ class Further:
             numbers += near(kind, names(files, asked)) if kind in (TOLD, HELD) and asked else []
             numbers += [_WORD] if kind == DATABASE and asked else []
             answers += [Odd(nobody, at(kind), named=one) for one in _around(numbers)]
+        answers += [Odd(nobody, at(HELD), named=Lengths.OTHER)] if places(HELD) else []
         answers += held_answers(at(OPENED), files)
         answers += [Odd(nobody, at(HOST), name=one) for one in called]
         for held in _CONTENTS if folders else ():

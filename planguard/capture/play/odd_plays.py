@@ -149,7 +149,7 @@ class OddPlays:
         self.known.update(new)
         note(play, [*new, *seeds], doubts, raised, more.words)
         if more.untried and not doubts:
-            note_untried(play, more.untried)
+            note_untried(play, [*new, *seeds], more.untried)
         note_cut(play, self.cut)
         return play
 

@@ -64,14 +64,14 @@ def note(
         log.notes.append((KIND, message, "exact"))
 
 
-def note_untried(play: Play, untried: list[str]) -> None:
+def note_untried(play: Play, sites: list[Site], untried: list[str]) -> None:
     """Say that tests beside the questions name more answers than were played."""
     _, log = min(play.logs.items())
     some = ", ".join(untried[:_SOME]) + (", ..." if len(untried) > _SOME else "")
     message = (
-        f"tests beside what a rank asks for itself name more answers than are played ({some}): "
-        "what they decide is not known. Let one rank ask and broadcast the answer, and test it in "
-        "a function that does not ask"
+        f"tests beside what a rank asks for itself ({words_of(sites)}) name more answers than are "
+        f"played ({some}): what they decide is not known. Let one rank ask and broadcast the "
+        "answer, and test it in a function that does not ask"
     )
     log.notes.append((KIND, message, "under"))
 

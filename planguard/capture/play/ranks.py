@@ -440,7 +440,7 @@ class PlayedRank:
         finally:
             self._stack.close()  # what the session records last is in the log
         if not recorder.left_at and (isinstance(error, Stalled) or recorder.is_stalled):
-            note_stuck(self.session.recorder)
+            note_stuck(self.session.recorder, error)
         if not self._is_fork and not isinstance(error, (Stalled, type(None))):
             return False  # in the caller's own process it is the caller's
         self.log = log_of(

@@ -18,7 +18,7 @@ from planguard.capture.play.rank_reads import rank_reads, start_reads
 from planguard.capture.play.room_store import room_store_class
 from planguard.capture.play.stub_control import mail_group_class
 from planguard.capture.restarts import START
-from planguard.capture.values.own_answers import Answers, assumed, own_answers
+from planguard.capture.values.own_answers import Answers, assumed, own_answers, unseen
 from planguard.capture.values.own_values import Readings
 from planguard.capture.values.values import watch_values
 from planguard.capture.values.watched import Watched, plain_of, watch
@@ -126,6 +126,8 @@ def session(
         yield current
         if said := assumed(current.answers):
             current.recorder.note("own-answers", said, "exact")
+        if said := unseen(current.answers):
+            current.recorder.note("own-answers", said, "under")
         if before is not None and (said := before.said()):
             current.recorder.note("own-answers", said, "exact")
         if said := current.recorder.threads.luck(rank):

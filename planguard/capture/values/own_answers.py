@@ -16,6 +16,7 @@ Above 400 lines: one class has all questions of a rank, and one function puts th
 from __future__ import annotations
 
 import builtins
+import bz2
 import datetime as dt
 import filecmp
 import gc
@@ -27,6 +28,8 @@ import shutil
 import sys
 import tarfile
 import threading
+import time
+import tokenize
 import zipfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +37,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.walk_order import BETWEEN, hashes_alike, walked
+from planguard.capture.values.other_files import has_like, other_file
 from planguard.capture.values.otherwise import (
     other_disk,
     other_size,
@@ -49,8 +53,17 @@ from planguard.capture.values.own_files import Holding, asking, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
 from planguard.capture.values.own_installed import Installed
-from planguard.capture.values.own_places import HELD, is_local, is_named, other_file
+from planguard.capture.values.own_places import HELD, is_anew, is_local, is_named
 from planguard.capture.values.own_turns import TURN, Turns
+from planguard.capture.values.own_unseen import (
+    UNSEEN,
+    brought_later,
+    heard,
+    reader_of,
+    readings,
+    redirected,
+    written_by,
+)
 from planguard.capture.values.ran import Ran
 from planguard.capture.values.twister import Throw, kept_dice
 from planguard.sources import TEXT, file_of, is_library, is_own, is_program, program_modules
@@ -81,6 +94,8 @@ _FILES = (
 _ASKING = (
     (os, "access"), (filecmp, "cmp"), (zipfile, "is_zipfile"), (tarfile, "is_tarfile"),
 )  # fmt: skip
+_OPENERS = ((tokenize, "_builtin_open"), (bz2, "_builtin_open"), (tarfile, "bltn_open"))
+"""Modules that keep the ``open`` that they were loaded with; ``linecache`` reads by the first."""
 _STATES = (
     (os.path, "getsize"), (os.path, "getmtime"), (os.path, "getctime"), (os.path, "getatime"),
     (os, "stat"), (os, "lstat"), (pathlib.Path, "stat"),
@@ -93,9 +108,14 @@ _NUMBERS = ("getpid", "getppid", "getpgid", "getpgrp", "getsid")
 _OWN_VARIABLES = re.compile(
     r"HOST(NAME)?|HOST_IP|(\w+_)?NODE_?NAME|SLURMD_NODENAME|SLURM_NODEID|SLURM_LAUNCH_NODE_IPADDR"
     r"|(MY_)?POD_\w+|JOB_COMPLETION_INDEX|SSH_(CONNECTION|CLIENT|TTY)|(CUDA|HIP|ROCR|NVIDIA|ASCEND_RT)"
-    r"_VISIBLE_DEVICES|TTY|TERM|COLUMNS|DISPLAY"
+    r"_VISIBLE_DEVICES|TTY|TERM|COLUMNS|DISPLAY|SM_CURRENT_HOST|AZ_BATCH_NODE_ID|SLURM_TOPOLOGY_ADDR"
+    r"|(\w+_)?NODE_(ID|IP|NUM)|\w+_ON_NODE|PBS_NODENUM|PBS_TASKNUM|VC_TASK_INDEX|SLURM_(JOB|STEP)_GPUS"
 )
 """What a node or a terminal sets for itself."""
+_COUNTED = re.compile(
+    r"\w*(NODEID|NODENUM|TASKNUM|_INDEX|_ON_NODE|NODE_NUM)|COLUMNS|(?!AZ_)(\w+_)?NODE_ID"
+)
+"""Those of them that are numbers."""
 _OTHER_PROCESS = 1 << 21 | 1
 """Bits of another process: of an odd number where this one is even, and of no rank's neighbor."""
 _NAMED, _NAMED_FILES = 6, 24
@@ -152,6 +172,7 @@ class Answers:
         sees_sets: This interpreter lets sets be walked in another order.
         variables: Environment variables that the program read, with the line of the first time.
         read: Files that it read and did not write, in the same way.
+        unseen: Files of its node that it read and no play can give other content, in the same way.
     """
 
     rank: int
@@ -160,6 +181,7 @@ class Answers:
     sees_sets: bool = True
     variables: dict[str, str] = field(default_factory=dict)
     read: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(init=False)
     _flipped: set[Site] = field(default_factory=set)
     _ran: Ran | None = None
@@ -171,6 +193,8 @@ class Answers:
     installed: Installed = field(init=False)
     database: Database = field(init=False)
     _is_before: bool = False
+    _began: float = field(default_factory=time.time)
+    _wrote: set[str] = field(default_factory=set)
     _set: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def __post_init__(self) -> None:
@@ -305,13 +329,51 @@ class Answers:
     def _reads(self, path: str, frame: FrameType) -> str | None:
         """Note a file that is read; return the line where only this node has it."""
         opener = asking(frame)
-        place = _asked_by_program(frame) if opener is None else _place(opener)
-        if place is None or not is_named(path):
+        place = _asked_by_program(frame, is_own_line=True) if opener is None else _place(opener)
+        return None if place is None else self._read_at(path, place)
+
+    def _read_at(self, path: str, place: str) -> str | None:
+        is_other = is_anew(path, self._began) and os.path.realpath(path) not in self._wrote
+        if not is_other and not is_named(path):
             return None
         if is_local(path, place.rpartition(":")[0]):
+            with io.FileIO(path) as found:
+                if not has_like(found.read()):
+                    self.unseen.setdefault(path, place)
             return place
-        self.read.setdefault(path, place)
+        if not is_other:
+            self.read.setdefault(path, place)
         return None
+
+    def _heard(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+        """Note what this rank writes, and what it reads of its node by no patched function."""
+        path = written_by(event, args)
+        if path is not None:
+            self._wrote.add(os.path.realpath(path))
+        elif event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
+            path = os.fsdecode(args[0])
+            place = reader_of(path, frame)
+            if place is not None and is_named(path) and self._read_at(path, place):
+                self.unseen.setdefault(path, place)
+
+    def _saving(self, original: Any) -> Any:
+        def opening(name: Any) -> Any:
+            if isinstance(name, (str, os.PathLike)):  # in C++, which no audit hears of
+                self._wrote.add(os.path.realpath(name))
+            return original(name)
+
+        return opening
+
+    def _unseen_reader(self, original: Any) -> Any:
+        return redirected(original, self._path)
+
+    def _path(self, path: str, frame: FrameType) -> str:
+        """Return the path of what this rank reads in place of a file."""
+        place = self._reads(path, frame) if os.path.isfile(path) else None  # noqa: PTH113 - a text
+        if place is None or not self.is_odd(HELD, place):
+            return path
+        with self._local(io.FileIO(path), place) as other:
+            return f"/proc/self/fd/{os.dup(other.fileno())}"
 
     def _local(self, found: Any, place: str) -> Any:
         if not self.is_odd(HELD, place):
@@ -327,10 +389,7 @@ class Answers:
         if place is None or not self.is_odd(HELD, place):
             return found
         with self._local(io.FileIO(found), place) as other:
-            made = os.memfd_create("other")
-            os.write(made, other.read())
-        os.lseek(made, 0, os.SEEK_SET)
-        return made
+            return os.dup(other.fileno())
 
     def _content(self) -> bytes:
         return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
@@ -366,7 +425,8 @@ class Answers:
 
     def _own_variable(self, original: Any, environment: Any, name: str, place: str) -> str:
         """Return what a node sets for itself, unless the program has set it."""
-        kind = FACT if name.endswith("DEVICES") else HOST
+        is_number = _COUNTED.fullmatch(name) is not None
+        kind = FACT if name.endswith("DEVICES") or is_number else HOST
         is_odd = self.is_odd(kind, place)
         known = self._set.get(name)
         is_set = environment._data.get(os.fsencode(name)) != (  # noqa: SLF001 - not by the patched way
@@ -374,6 +434,8 @@ class Answers:
         )
         if not is_odd or is_set:
             return str(original(environment, name))
+        if is_number and (known or "0").isdigit():
+            return str(self.host.counted(int(known or 0)))
         return self.host.devices(known) if kind == FACT else self.host.called(known or "")
 
     def _hash(self, value: Any) -> int:
@@ -393,6 +455,10 @@ class Answers:
         yield from claims(self.is_other, self._descriptor)
         for owner in (builtins, io):
             yield owner, "open", self._open
+        for owner, name in _OPENERS:
+            yield owner, name, self._open
+        yield from readings(self._unseen_reader)
+        yield sys.modules.get("torch.serialization"), "_open_zipfile_writer", self._saving
         # numpy keeps the ``open`` that it was loaded with.
         source = getattr(sys.modules.get("numpy.lib._datasource"), "DataSource", None)
         yield source, "open", self._source
@@ -433,6 +499,12 @@ def assumed(answers: Answers) -> str:
     )
     said = "; ".join(f"{kind} {_some(known, most)}" for kind, known, most in kinds if known)
     return f"taken to be the same on all ranks: {said}" if said else ""
+
+
+def unseen(answers: Answers) -> str:
+    """Say which files of its node a rank read that could not be answered otherwise."""
+    said = _some(answers.unseen, _NAMED_FILES)
+    return f"{UNSEEN}: {said}. What another node holds there is not known" if said else ""
 
 
 def _some(known: dict[str, str], most: int) -> str:
@@ -496,6 +568,8 @@ def own_answers(answers: Answers, before: Before | None = None) -> Iterator[None
                 if id(value) in replaced and replaced[id(value)][0] is value:
                     known[name] = replaced[id(value)][1]
                     stack.callback(known.__setitem__, name, value)
+        stack.enter_context(brought_later(put, answers._unseen_reader))  # noqa: SLF001 - of this file
+        stack.enter_context(heard(answers._heard))  # noqa: SLF001 - same
         stack.enter_context(kept_dice())
         answers.dice.begin()
         answers.follow()
@@ -538,10 +612,14 @@ def _place(frame: FrameType) -> str | None:
     return f"{file}:{frame.f_lineno}" if is_program(file) else None
 
 
-def _asked_by_program(frame: FrameType | None) -> str | None:
+def _asked_by_program(frame: FrameType | None, *, is_own_line: bool = False) -> str | None:
     """Return the line that asks, itself or through the standard library; None for torch's own.
 
     What an import of an installed package walks decides nothing that ranks do.
+
+    Args:
+        frame: Where it is asked.
+        is_own_line: The line of the program is wanted, not that of a package that asks for it.
     """
     place = None
     while frame is not None:
@@ -549,7 +627,7 @@ def _asked_by_program(frame: FrameType | None) -> str | None:
         if place is None and not is_library(file):
             place = f"{file}:{frame.f_lineno}"
         if place is not None and is_program(file):
-            return place
+            return f"{file}:{frame.f_lineno}" if is_own_line else place
         is_ours = is_own(file) and file != BETWEEN
         if is_ours or "importlib" in file or f"{os.sep}torch{os.sep}" in file:
             return place if place is not None and "importlib" not in file else None

@@ -139,7 +139,8 @@ class Database:
             return changed
         if not self._is_more:
             return []
-        more = found + changed or [(_WRITTEN if named is None else named,) * columns]
+        # The first row differs, too: fetchone reads no other.
+        more = changed + found or [(_WRITTEN if named is None else named,) * columns]
         # As many as a test names: some of its limits are of rows, others of what is in them.
         is_number = isinstance(named, int) and 0 < named <= _MOST_ROWS
         return [more[at % len(more)] for at in range(named)] if is_number else more  # type: ignore[arg-type]  # a number

@@ -154,6 +154,10 @@ class Host:
     def _changed(self, found: Any) -> Any:
         return other_fact(found, is_more=self._is_more, named=self.named)
 
+    def counted(self, found: int) -> int:
+        """Return another number that a node has, or has of something."""
+        return int(self._changed(found))
+
     def devices(self, found: str | None) -> str:
         """Return the devices that another process sees, as in ``CUDA_VISIBLE_DEVICES``."""
         seen = (found or "").split(",") if found else []
