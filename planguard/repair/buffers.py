@@ -27,7 +27,11 @@ POLICIES: tuple[tuple[str, dict[str, str], str], ...] = (
         {"membership": "fixed", "launch": "ordered", "drain": "ordered"},
         "fix which members of {} share a bucket, and launch the buckets in order",
     ),
-    ("bucket", {"coordination": "negotiated"}, "let the ranks agree on the flushes of {}"),
+    (
+        "bucket",
+        {"coordination": "negotiated"},
+        "let the ranks agree on the flushes of {}, on a communicator of their own",
+    ),
     ("bucket", {"coordination": "rank0-broadcast"}, "let rank 0 order the flushes of {}"),
 )
 

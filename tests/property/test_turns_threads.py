@@ -14,7 +14,7 @@ from oracle.program import OracleUnsupported
 import planguard
 
 Item = dict[str, Any]
-CI, CAMPAIGN, STATES = 40, 3_000, 4_000
+CI, CAMPAIGN, STATES = 16, 3_000, 4_000
 
 
 def piece(rng: random.Random, number: int, world: int) -> list[list[Item]]:

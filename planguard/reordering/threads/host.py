@@ -4,6 +4,9 @@ Two executions in which every rank makes its calls in the same order on every co
 channel match the same calls and end alike (theorem 1, with a lane per thread). So the orders of
 calls that share a queue are listed, one run decides each, and runs that no execution ends like
 are left out (`threads_lanes`). Where no queue is shared there is one run.
+
+Above 400 lines: what an order is, who may end early in it and how it is told are one search, and
+the orders themselves are handed on to the search of turns at MPI (`turns.search`).
 """
 
 from __future__ import annotations
