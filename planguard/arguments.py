@@ -77,7 +77,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_duration(value: Any) -> bool:
-    return isinstance(value, Real) and value is not True and 0 < float(value) < math.inf
+    is_number = not isinstance(value, bool) and isinstance(value, Real)
+    return is_number and 0 < float(value) < math.inf
 
 
 def _is_path(value: Any) -> bool:
