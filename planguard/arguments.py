@@ -76,6 +76,11 @@ def _is_integer(value: Any) -> bool:
     return True
 
 
+def _is_duration(value: Any) -> bool:
+    is_number = not isinstance(value, bool) and isinstance(value, Real)
+    return is_number and 0 < float(value) < math.inf
+
+
 def _is_path(value: Any) -> bool:
     if not isinstance(value, str | PathLike):
         return False
@@ -130,11 +135,7 @@ RULES = Wanted(
     "neither a bool nor thresholds by code",
     'rules=True, or {"PG610": {"threshold": 0.3}}',
 )
-DURATION = Wanted(
-    lambda value: isinstance(value, Real) and value is not True and 0 < value < math.inf,
-    "no number of seconds above 0",
-    "give a number, such as 10.0",
-)
+DURATION = Wanted(_is_duration, "no number of seconds above 0", "give a number, such as 10.0")
 INTEGER = Wanted(_is_integer, "no whole number", "give an int")
 SIZE = Wanted(lambda value: _is_integer(value) and value >= 0, "no number of bytes", "give an int")
 APPENDED = Wanted(lambda value: hasattr(value, "append"), "no list to add to", "give a list")

@@ -96,6 +96,8 @@ def played(plan, *, apart):
         found = agreements(coordinated, ranks, ranks.members, find_model("gloo"), Deadline())
         agreed = found.ways[0]
         return ranks, [play(rank, rank.usual, agreed, ranks) for rank in ranks]
+    except EveryRankError:  # as the decision does
+        return played(plan, apart=True)
     except UndecidedError:
         return None
 

@@ -56,10 +56,7 @@ def test_a_wrong_argument_is_refused_or_taken(name):
         (lambda: capture.precheck(2, timeout=math.inf), "no number of seconds above 0"),
         (lambda: capture.guarded_passes(["dce"]), "no list of functions"),
         (lambda: capture.fx.dump(GRAPH, "x.json"), "no FxBundle"),
-        (
-            lambda: capture.validate_pass(GRAPH, GRAPH, rank=3, groups={"a": [0, 1]}),
-            "rank 3 of a world",
-        ),
+        (lambda: capture.validate_pass(GRAPH, GRAPH, rank=3, **PAIR), "rank 3 of a world of 2"),
         (lambda: guard(timeout="long"), r"guard\(timeout=...\): 'long'"),
     ],
 )
