@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 from torch.overrides import _get_current_function_mode  # noqa: E402 - torch must be there
 
-from planguard.capture.play.devices import Devices, devices_for_ranks  # noqa: E402 - same
+from planguard.capture.play.devices import Devices, devices_for_ranks, note_told  # noqa: E402 - same
+from planguard.capture.play.logs import RankLog  # noqa: E402 - same
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 
@@ -92,6 +93,17 @@ def test_whoever_asks_for_a_device_is_told_what_is_said(monkeypatch, are_told):
             assert torch.distributed.get_default_backend_for_device(device) == "nccl"
     assert not torch.cuda.is_available()
     assert torch.accelerator.current_accelerator() == built_for
+
+
+def test_that_a_program_went_on_without_a_device_is_said():
+    """With the place where it asked; nothing is said of a program that did not ask."""
+    logs = {rank: RankLog(rank, [], {}, devices=["job.py:7"]) for rank in range(2)}
+    note_told(logs, "")
+    assert all("(job.py:7) and was told that there is none" in log.notes[0][1]
+               for log in logs.values())  # fmt: skip
+    silent = {0: RankLog(0, [], {})}
+    note_told(silent, "")
+    assert not silent[0].notes
 
 
 def test_a_build_for_cuda_without_a_device_is_told_of_one(monkeypatch):

@@ -61,12 +61,19 @@ def wanted_in(logs: Mapping[int, RankLog]) -> str:
 
 
 def note_told(logs: Mapping[int, RankLog], asked: str) -> None:
-    """Say in the ledger that the program was told of devices that are not there."""
-    message = (
-        f"the program asks whether there is a GPU ({asked}) and ends where there is none; it was "
-        "told that each rank has one, and played on the CPU"
-    )
-    for log in logs.values():
+    """Say in the ledger what a program that asks for devices was told of them.
+
+    ``asked`` is where it asked and ended since there are none; empty where it went on.
+    """
+    ends = f"the program asks whether there is a GPU ({asked}) and ends where there is none; it was"
+    message = f"{ends} told that each rank has one, and played on the CPU"
+    if not asked:
+        asked = next((place for log in logs.values() for place in log.devices), "")
+        message = (
+            f"the program asks whether there is a GPU ({asked}) and was told that there is none; "
+            "what it communicates where there is one was not played"
+        )
+    for log in logs.values() if asked else ():
         log.notes.append((KIND, message, "exact"))
 
 

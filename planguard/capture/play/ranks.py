@@ -142,8 +142,7 @@ class Play:
             return self._rank(job, rank, mailbox)
 
         self.stage(task, restart=lambda play: play.run(job, prepare))
-        if self.devices_at:
-            note_told(self.logs, self.devices_at)
+        note_told(self.logs, self.devices_at)
 
     def again(self, odd: Odd, most: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.

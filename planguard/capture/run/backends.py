@@ -23,7 +23,7 @@ def asked_for(backend: Any, device: Any) -> str:
     if isinstance(device, int):
         device = torch.accelerator.current_accelerator()
     known: dict[str, str] = dist.Backend.default_device_backend_map
-    return known.get(getattr(device, "type", ""), dist.Backend.UNDEFINED)
+    return known.get(getattr(device, "type", ""), str(dist.Backend.UNDEFINED))
 
 
 def _by_device(wanted: str) -> dict[str, str]:
