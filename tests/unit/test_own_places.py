@@ -12,6 +12,7 @@ import pytest
 from planguard.capture.values import own_places
 from planguard.capture.values.other_files import Lengths, has_like, other_file
 from planguard.capture.values.own_places import is_local, is_named
+from planguard.capture.values.own_unseen import redirected
 
 
 @pytest.fixture
@@ -119,3 +120,20 @@ def test_an_array_of_other_lengths_has_a_row_more_or_none():
         for is_more in (True, False)
     ]
     assert found == [[3, 4, 4], []]
+
+
+def test_a_class_that_reads_is_given_another_path_and_stays_a_class():
+    """It can be asked for by isinstance, inherited from, and its names are there."""
+
+    class File:
+        mode = "r"
+
+        def __init__(self, path):
+            self.path = path
+
+    kind = redirected(File, lambda path, _: f"{path}.other")
+    inherited = type("Inherited", kind.__mro_entries__(()), {})
+    assert kind("a").path == "a.other"
+    assert isinstance(kind("a"), kind)
+    assert issubclass(inherited, kind)
+    assert kind.mode == "r"

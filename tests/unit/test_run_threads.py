@@ -174,3 +174,13 @@ def test_tasks_whose_order_no_lanes_have_are_not_decided(starts, words):
     _, notes = open_threads(0, [*starts, *calls])
     assert sorted(direction for _, _, direction in notes) == ["over", "under"]
     assert words in notes[0][1]
+
+
+def test_what_is_not_decided_of_threads_names_a_line():
+    """Tasks of a pool that wait for each other are UNKNOWN at the line that hands them over."""
+    pool = {POOL: 1, WORKERS: 2, "src": ["train.py", 8]}
+    starts = [{**mark(STARTED, number), **pool} for number in (1, 2, 3)]
+    calls = [call(name, number) for name, number in (("a", 1), ("b", 2), ("c", 3))]
+    _, notes = open_threads(0, [*starts, *calls])
+    assert {direction for _, _, direction in notes} == {"under", "over"}
+    assert all(message.endswith("is not known (train.py:8)") for _, message, _ in notes)

@@ -353,7 +353,7 @@ class Answers:
         elif event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
             path = os.fsdecode(args[0])
             place = reader_of(path, frame)
-            if place is not None and is_named(path) and self._read_at(path, place):
+            if place is not None and self._read_at(path, place):
                 self.unseen.setdefault(path, place)
 
     def _saving(self, original: Any) -> Any:

@@ -95,7 +95,9 @@ def redirected(original: Any, path_of: Callable[[str, FrameType], str]) -> Any:
     """
 
     def read(*args: Any, **options: Any) -> Any:
-        frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        if frame.f_code is _Kind.__call__.__code__:
+            frame = frame.f_back
         name = next((one for one in _PATHS if one in options), None)
         given = args[0] if args else options.get(name) if name is not None else None
         if not isinstance(given, (str, bytes, os.PathLike)) or getattr(_now, "reads", False):
@@ -111,9 +113,33 @@ def redirected(original: Any, path_of: Callable[[str, FrameType], str]) -> Any:
         finally:
             _now.reads = False
 
+    if isinstance(original, type):
+        return _Kind(original, read)
     read.__name__ = getattr(original, "__name__", "read")
-    vars(read).update(getattr(original, "__dict__", {}) if not isinstance(original, type) else {})
+    vars(read).update(getattr(original, "__dict__", {}))
     return read
+
+
+class _Kind:
+    """A class that reads the path it is given; it can be asked for and inherited from as it is."""
+
+    def __init__(self, original: type, read: Callable[..., Any]) -> None:
+        self._original, self._read = original, read
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._read(*args, **options)
+
+    def __instancecheck__(self, one: object) -> bool:
+        return isinstance(one, self._original)
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return issubclass(kind, self._original)
+
+    def __mro_entries__(self, _: object) -> tuple[type]:
+        return (self._original,)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
 
 
 @contextmanager
