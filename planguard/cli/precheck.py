@@ -323,7 +323,10 @@ class _Played:
             compute="real" if self.args.compute == "real" else "zeros",
             is_quiet=True,
             journal=self._journal,
+            model=self.settings.model,
         )
+        if self._first is not None:  # what the program is told of devices was settled there
+            play.devices_at, play.devices_why = self._first.devices_at, self._first.devices_why
         self._first = self._first or play
         return play
 

@@ -59,6 +59,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         timeout=args.timeout,
         compute=args.compute,
         small=size_for(world),
+        model=args.model,
     )
     name = Path(job.script.name).name
     play.journal = journal = Journal()

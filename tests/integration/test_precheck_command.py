@@ -304,6 +304,41 @@ def test_a_script_that_wants_a_gpu_is_told_of_one(tmp_path, words, code):
         assert "train.py:6) and ends where there is none" in said
 
 
+ASKS = """
+import torch, torch.distributed as dist
+dist.init_process_group({backend})
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if torch.cuda.is_available():
+    {there}
+    if {who}:
+        dist.all_reduce(torch.ones(2, device=device))
+dist.barrier()
+"""
+CHOOSES = '"nccl" if torch.cuda.is_available() else "gloo"'
+BROKEN = "torch.cuda.no_such_function()"
+
+
+@pytest.mark.parametrize(
+    ("backend", "there", "who", "code", "said"),
+    [
+        ('"nccl"', "pass", "dist.get_rank() == 0", 1, "MISMATCH"),
+        (CHOOSES, "pass", "dist.get_rank() == 0", 1, "MISMATCH"),
+        (CHOOSES, "pass", "True", 0, "told that each rank has one"),
+        ('"nccl"', BROKEN, "True", 3, "train.py:4) and fails here if it is told of one"),
+        ('"gloo"', BROKEN, "True", 0, "it was told that there is none"),
+    ],
+)
+def test_what_a_script_does_with_a_gpu_is_played(tmp_path, backend, there, who, code, said):
+    """The job has GPUs unless it is one of gloo: what it says behind such a question decides. What
+    cannot be played on the CPU is UNKNOWN, with the line, and never SAFE.
+    """
+    text = ASKS.format(backend=backend, there=there, who=who)
+    (tmp_path / "train.py").write_text(text)
+    done = planguard(tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in " ".join(done.stdout.split())
+
+
 def test_a_script_that_exits_with_an_error_shows_its_last_line(folder):
     """An exit status that is none of success is an error, with what was printed in front of it."""
     (folder / "train.py").write_text(EXITS.replace("END", "sys.exit(3)"))

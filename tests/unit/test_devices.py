@@ -98,11 +98,11 @@ def test_whoever_asks_for_a_device_is_told_what_is_said(monkeypatch, are_told):
 def test_that_a_program_went_on_without_a_device_is_said():
     """With the place where it asked; nothing is said of a program that did not ask."""
     logs = {rank: RankLog(rank, [], {}, devices=["job.py:7"]) for rank in range(2)}
-    note_told(logs, "")
-    assert all("(job.py:7) and was told that there is none" in log.notes[0][1]
+    note_told(logs, "", "")
+    assert all("(job.py:7); it was told that there is none" in log.notes[0][1]
                for log in logs.values())  # fmt: skip
     silent = {0: RankLog(0, [], {})}
-    note_told(silent, "")
+    note_told(silent, "", "")
     assert not silent[0].notes
 
 

@@ -5,9 +5,9 @@ device could not be played at all. Without CUDA a device is the CPU. With fewer 
 has ranks, ranks share them: ``cuda:3`` is ``cuda:1`` of two. Where there are enough, nothing is
 changed.
 
-A program that asks whether there is a device is told what is true, and goes its way on the CPU. One
-that ends there, before it communicates, is played again and told that each rank has one
-(``Devices``).
+A program that asks whether there is a device is told what is true, and goes its way on the CPU. Its
+job has devices, unless it is one of gloo or MPI: so it is played again and told that each rank has
+one (``Devices``). What fails then, since there is none, leaves its first play undecided.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _CHOSEN = ("set_device_index", "set_device_idx", "synchronize", "empty_cache")
 """Functions of torch.accelerator that do nothing where there is none."""
 KIND = "devices"
 """Of the ledger's entries: what a program was told of devices that are not there."""
+ENDS = " and ends where there is none"
+GOES_ON = " and goes on where there is none"
+FAILS = " and fails here if it is told of one ({}): what it communicates then was not played"
 
 
 @dataclass
@@ -60,21 +63,30 @@ def wanted_in(logs: Mapping[int, RankLog]) -> str:
     return next((log.devices[0] for log in logs.values()), "")
 
 
-def note_told(logs: Mapping[int, RankLog], asked: str) -> None:
+def asked_in(logs: Mapping[int, RankLog]) -> str:
+    """Return where a program asked for a device and went on without one, to its end."""
+    if any(log.end for log in logs.values()):
+        return ""
+    return next((place for log in logs.values() for place in log.devices), "")
+
+
+def note_told(logs: Mapping[int, RankLog], asked: str, why: str) -> None:
     """Say in the ledger what a program that asks for devices was told of them.
 
-    ``asked`` is where it asked and ended since there are none; empty where it went on.
+    Args:
+        logs: What its ranks did.
+        asked: Where it asked and was told of devices; empty where it was told of none.
+        why: What else is to be said of that; empty where it was told of none, and has none.
     """
-    ends = f"the program asks whether there is a GPU ({asked}) and ends where there is none; it was"
-    message = f"{ends} told that each rank has one, and played on the CPU"
+    told = "it was told that each rank has one, and played on the CPU"
+    direction = "exact"
     if not asked:
         asked = next((place for log in logs.values() for place in log.devices), "")
-        message = (
-            f"the program asks whether there is a GPU ({asked}) and was told that there is none; "
-            "what it communicates where there is one was not played"
-        )
+        told = "it was told that there is none"
+        direction = "under" if why else "exact"
+    message = f"the program asks whether there is a GPU ({asked}){why}; {told}"
     for log in logs.values() if asked else ():
-        log.notes.append((KIND, message, "exact"))
+        log.notes.append((KIND, message, direction))
 
 
 @contextmanager

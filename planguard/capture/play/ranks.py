@@ -21,7 +21,15 @@ from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.called import CUT, note_interrupted, note_late
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import MOST, follow_values, stub_compute
-from planguard.capture.play.devices import Devices, note_told, wanted_in
+from planguard.capture.play.devices import (
+    ENDS,
+    FAILS,
+    GOES_ON,
+    Devices,
+    asked_in,
+    note_told,
+    wanted_in,
+)
 from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
@@ -36,12 +44,13 @@ from planguard.capture.play.logs import (
 )
 from planguard.capture.play.mailbox import SMALL_BYTES
 from planguard.capture.play.mailroom import Mailroom
+from planguard.capture.play.named_backends import model_of
 from planguard.capture.play.processes import silence, start_autograd
 from planguard.capture.play.quiet_ends import Said, listening
 from planguard.capture.play.session import session
 from planguard.capture.values.own_answers import before_of
 from planguard.capture.values.values import doubt_end
-from planguard.errors import PlanGuardError, UsageError
+from planguard.errors import PlanGuardError, UsageError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -82,8 +91,9 @@ class Play:
         journal: What its ranks write is put back before it is played again; None leaves it.
         before: What modules of the job asked when they were imported.
         small: Size up to which any value travels, bytes (``mailbox``).
-        devices_at: Where the program asked for a device and ended without: it is told that every
-            rank has one.
+        model: Execution model that the job is decided under, if that is chosen.
+        devices_at: Where the program asked for a device: it is told that every rank has one.
+        devices_why: Why, in words; where ``devices_at`` is empty, why it is told of none.
         computed: What was done, and why, in words; ``logs``: of the ranks that were played.
         like: Representative of every other rank.
         stuck: What the ranks waited for that waited for what nobody sends.
@@ -105,7 +115,9 @@ class Play:
     journal: Journal | None = None
     before: Before | None = None
     small: int = SMALL_BYTES
+    model: str | None = None
     devices_at: str = ""
+    devices_why: str = ""
     computed: str = ""
     logs: dict[int, RankLog] = field(default_factory=dict)
     like: dict[int, int] = field(default_factory=dict)
@@ -142,7 +154,7 @@ class Play:
             return self._rank(job, rank, mailbox)
 
         self.stage(task, restart=lambda play: play.run(job, prepare))
-        note_told(self.logs, self.devices_at)
+        note_told(self.logs, self.devices_at, self.devices_why)
 
     def again(self, odd: Odd, most: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.
@@ -260,7 +272,7 @@ class Play:
                 self.computed = "fake tensors"
                 return
             self.compute = "zeros"
-            self._room = None
+            self._room, self.devices_at, self.devices_why = None, "", ""
         self._play_as(task, wanted)
 
     def _play_fake(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> str:
@@ -286,16 +298,40 @@ class Play:
 
     def _play_as(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> None:
         self._play_once(task, ranks)
-        asked = "" if self.devices_at or self.stuck else wanted_in(self.logs)
+        if self.devices_at or self.devices_why or self.stuck:
+            return
+        wanted = wanted_in(self.logs)
+        asked = wanted or ("" if self._is_of_host() else asked_in(self.logs))
         if not asked:
             return
         kept, self.devices_at, self._room = self.logs, asked, None
-        self._has_shown = self.is_quiet  # what it prints now is what the job says
+        self.devices_why = ENDS if wanted else GOES_ON
+        if wanted:
+            self._has_shown = self.is_quiet  # what it prints now is what the job says
         if self.journal is not None:
             self.journal.put_back()
-        self._play_once(task, ranks)
-        if not any(log.actions or log.left_at for log in self.logs.values()):
-            self.logs, self.devices_at, self._room = kept, "", None  # it was not for the device
+        failed = ""
+        try:
+            self._play_once(task, ranks)
+        except UsageError as error:
+            if wanted:
+                raise
+            failed = str(error)
+        logs = self.logs.values()
+        if wanted and not any(log.actions or log.left_at for log in logs):
+            self.devices_why = ""  # it was not for the device
+        elif not wanted and (failed or any(log.end for log in logs)):
+            said = failed or next(log.end for log in logs if log.end)
+            self.devices_why = FAILS.format(shorten(said.splitlines()[0], 120))
+        else:
+            return
+        self.logs, self.devices_at, self._room, self.stuck = kept, "", None, {}
+
+    def _is_of_host(self) -> bool:
+        """Tell whether the job runs without GPUs wherever it runs, as far as that is said."""
+        named = model_of(self)
+        model = self.model or (named[0] if named is not None else "")
+        return model.startswith(("gloo", "mpi"))
 
     def _play_once(self, task: Callable[[int, Mailbox], bytes], ranks: Sequence[int]) -> None:
         place = {
