@@ -136,6 +136,11 @@ RULES = Wanted(
     'rules=True, or {"PG610": {"threshold": 0.3}}',
 )
 DURATION = Wanted(_is_duration, "no number of seconds above 0", "give a number, such as 10.0")
+BUDGET = Wanted(
+    lambda value: _is_duration(value) or (value == 0 and not isinstance(value, bool)),
+    "no number of seconds",
+    "give a number, such as 10.0",
+)
 INTEGER = Wanted(_is_integer, "no whole number", "give an int")
 SIZE = Wanted(lambda value: _is_integer(value) and value >= 0, "no number of bytes", "give an int")
 APPENDED = Wanted(lambda value: hasattr(value, "append"), "no list to add to", "give a list")

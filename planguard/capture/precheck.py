@@ -11,7 +11,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from planguard.arguments import CALLABLE, COUNT, DURATION, FLAG, MESH, NAME, PATH, WHOLE, arguments
+from planguard.arguments import (
+    BUDGET,
+    CALLABLE,
+    COUNT,
+    DURATION,
+    FLAG,
+    MESH,
+    NAME,
+    PATH,
+    WHOLE,
+    arguments,
+)
 from planguard.capture.batches.loops import Loops
 from planguard.capture.batches.patches import Patch, find_patch, with_patch, write_patch
 from planguard.capture.batches.sampled import Door, decide, read_samples, supply_of
@@ -60,7 +71,7 @@ class Precheck:
 
     @arguments(
         world_size=COUNT, mesh=MESH, rank=WHOLE, model=NAME, allow_unknown=FLAG, timeout=DURATION,
-        jobs=COUNT, name=NAME, rounds=COUNT, most_assignments=COUNT, budget=DURATION, fix=FLAG,
+        jobs=COUNT, name=NAME, rounds=COUNT, most_assignments=COUNT, budget=BUDGET, fix=FLAG,
         vary=FLAG,
     )  # fmt: skip
     def __init__(  # noqa: PLR0913 - the options of precheck, spelled out once

@@ -92,6 +92,6 @@ def test_threads_streams_and_counters_are_pinned(open_page, trace):
     assert sorted(now) == sorted(names)
     ys = tab.evaluate("planguard.inside.rows().map((row) => row.y)")
     assert ys == sorted(ys)
-    until(tab, "location.hash.includes('pinned=')")
+    until(tab, "/pinned=[^&]*(,|%2C)/.test(location.hash)")  # both are there
     again = open_page(trace, tab.evaluate("location.hash.slice(1)"))
     assert again.evaluate("planguard.inside.rows().map((row) => row.title)") == now

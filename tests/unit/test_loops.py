@@ -104,7 +104,7 @@ def test_a_shortened_loader_that_is_not_walked_stands_for_nothing():
         ({"lengths": {3: [1]}}, "no loader"),
         ({"steps_per_rank": [1, 1], "lengths": [1]}, "exclude"),
         ({"rounds": 5}, "none is declared"),
-        ({"lengths": [3], "rounds": 0}, "above zero"),
+        ({"lengths": [3], "rounds": 0}, "no number of them"),
     ],
 )
 def test_what_cannot_be_declared_is_refused(options, words):

@@ -138,6 +138,8 @@ def test_nothing_else_opens_a_file_for_writing() -> None:
         "planguard/cli/precheck.py": "os.devnull",
         "planguard/capture/play/script.py": "scratch files of a play, in a folder of its own",
         "planguard/capture/values/own_files.py": "opens nothing so; asks whether the program does",
+        "planguard/capture/values/own_unseen.py": "opens nothing so; hears of the program",
+        "planguard/capture/values/other_files.py": "an archive in memory",
         "planguard/capture/batches/ways.py": "scratch files of a play, in a folder of its own",
         "planguard/audit/readers/helpers.py": "a pipe",
         "planguard/cli/__init__.py": "the standard streams",
