@@ -137,7 +137,7 @@ RULES = Wanted(
 )
 DURATION = Wanted(_is_duration, "no number of seconds above 0", "give a number, such as 10.0")
 BUDGET = Wanted(
-    lambda value: _is_duration(value) or (value == 0 and not isinstance(value, bool)),
+    lambda value: type(value) in (int, float) and 0 <= value < math.inf,
     "no number of seconds",
     "give a number, such as 10.0",
 )

@@ -65,7 +65,8 @@ def forged(flat: bytes, model: str) -> dict[str, Any] | None:
 @pytest.mark.timeout(1200)
 def test_what_a_linear_route_calls_safe_has_a_certificate(pytestconfig):
     """Safe by `any-order` or `weak-order`: a certificate, which the checker accepts, or turns at
-    MPI as the reason why not (docs/reference/certificates.md); unsafe: none, and no forged one is accepted.
+    MPI as the reason why not (docs/reference/certificates.md); unsafe: none, and no forged one is
+    accepted.
     """
     found = Counter()
     for seed in seeds(pytestconfig, 40, 1000):
