@@ -232,12 +232,8 @@ def stub(out: Path) -> Figures:
 
 def warned(errors: list[str]) -> list[str]:
     """Return what a guard says where no rank is stuck for ever: a warning, in no report."""
-    for text in errors:
-        lines = text.splitlines()
-        for number, line in enumerate(lines):
-            if line.startswith("warning[PG502]"):
-                return lines[number:]
-    return []
+    found = [re.search(r"^warning\[PG502\].*(?:\n  .*)*", text, re.MULTILINE) for text in errors]
+    return [line for one in found if one for line in one[0].splitlines()]
 
 
 def guard(out: Path) -> Figures:

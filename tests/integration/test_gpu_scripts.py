@@ -76,7 +76,7 @@ def test_a_warning_of_the_guard_is_kept_where_there_is_no_report():
     """Ranks that stand while another computes are told on standard error alone."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import phases\n"
-        "print(phases.warned(['other', 'first\\nwarning[PG502]: none\\n  r0 waits']))\n"
+        "print(phases.warned(['other', 'first\\nwarning[PG502]: none\\n  r0 waits\\nrest']))\n"
         "print(phases.warned(['other']))\n"
     )
     said = subprocess.run(
