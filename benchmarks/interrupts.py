@@ -91,7 +91,7 @@ def point(
         command = command_of(which, way, stop, asleep=asleep)
         environment = {
             **os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-            "INTERRUPTS": mark.partition("=")[2],
+            "PYTHONFAULTHANDLER": "1", "INTERRUPTS": mark.partition("=")[2],
         }  # fmt: skip
         with tempfile.TemporaryFile("w+") as said:
             process = subprocess.Popen(
@@ -114,7 +114,11 @@ def point(
             try:
                 process.wait(timeout=patience)
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.send_signal(signal.SIGABRT)  # it tells where it stands, and ends
+                try:
+                    process.wait(timeout=SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
             took = time.monotonic() - begin
             if way == "hang":
                 has_begun = True
@@ -135,7 +139,7 @@ def point(
         told = "interrupted"  # before any rank had begun
     return {"command": which, "way": way, "at": round(wait, 2) if way != "hang" else stop,
             "logs": logs, "code": process.returncode, "s": round(took, 1), "left": len(left),
-            "said": told, "tail": text[-400:] if not told else ""}  # fmt: skip
+            "said": told, "tail": text[-4000:] if not told else ""}  # fmt: skip
 
 
 def default_signals() -> None:

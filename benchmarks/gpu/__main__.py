@@ -6,8 +6,9 @@
 
 Every phase is a process of its own and prints one line of JSON, also appended to gpu.jsonl in the
 folder of --out: {"phase", "seconds", "figures", "error"}; a phase that is over its limit keeps the
-figures that it has. Without a GPU it says so and ends with status 0. Needs a CUDA build of torch,
-NCCL 2.30 or newer for several ranks on one GPU, and `pip install .` with a compiler.
+figures that it has. A rehearsal has four times the limits. Without a GPU it says so and ends with
+status 0. Needs a CUDA build of torch, NCCL 2.30 or newer for several ranks on one GPU, and
+`pip install .` with a compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from pathlib import Path
 
 from phases import PHASES
-from ranks import TOKEN, UNTIL, end_all
+from ranks import REHEARSAL, TOKEN, UNTIL, allowed, end_all
 
 # Phases of which every part needs NCCL itself.
 NCCL_ONLY = ("interposer", "plugin", "witnesses", "order")
@@ -34,14 +35,12 @@ def child(phase: str, out: Path) -> None:
     print(json.dumps(run(out)))
 
 
-def one(phase: str, out: Path, *, rehearse: bool) -> dict[str, object]:
+def one(phase: str, out: Path) -> dict[str, object]:
     """Run one phase in a process of its own, and end whatever it leaves."""
-    _, limit = PHASES[phase]
+    limit = allowed(PHASES[phase][1])
     begin = time.monotonic()
     word = f"{phase}-{os.getpid()}"
     more = {TOKEN: word, UNTIL: str(begin + limit)}
-    if rehearse:
-        more["PLANGUARD_GPU_REHEARSAL"] = "1"
     file = out / f"{phase}.json"
     file.unlink(missing_ok=True)
     with tempfile.TemporaryFile("w+") as said:
@@ -93,12 +92,14 @@ def main() -> int:
     if not options.rehearse and not has_gpu():
         print("skipped: torch sees no GPU here (--rehearse plays the scripts over gloo)")
         return 0
+    if options.rehearse:
+        os.environ[REHEARSAL] = "1"
     out = options.out or Path(tempfile.mkdtemp(prefix="planguard-gpu-"))
     out.mkdir(parents=True, exist_ok=True)
     for phase in options.only:
         if options.rehearse and phase in NCCL_ONLY:
             continue
-        line = json.dumps(one(phase, out, rehearse=options.rehearse))
+        line = json.dumps(one(phase, out))
         print(line, flush=True)
         with (out / "gpu.jsonl").open("a") as results:
             results.write(line + "\n")

@@ -242,7 +242,11 @@ def main() -> None:
     if guarded:
         from planguard import live
 
-        live.guard(timeout=float(guarded), report=os.environ["PLANGUARD_GPU_REPORT"], exit_code=42)
+        # Where the other rank is in no call, the warning is all that is said, and 25 s is soon.
+        live.guard(
+            timeout=float(guarded), warn_after=float(guarded), exit_code=42,
+            report=os.environ["PLANGUARD_GPU_REPORT"],
+        )  # fmt: skip
     job()
     finish()
     dist.destroy_process_group()

@@ -230,6 +230,12 @@ def stub(out: Path) -> Figures:
     return rows
 
 
+def warned(errors: list[str]) -> list[str]:
+    """Return what a guard says where no rank is stuck for ever: a warning, in no report."""
+    found = [re.search(r"^warning\[PG502\].*(?:\n  .*)*", text, re.MULTILINE) for text in errors]
+    return [line for one in found if one for line in one[0].splitlines()]
+
+
 def guard(out: Path) -> Figures:
     """Phase 5: real hangs: what the guard says and when, and what an audit of the dumps says."""
     rows = Rows(out, "guard")
@@ -247,7 +253,7 @@ def guard(out: Path) -> Figures:
             "TORCH_NCCL_BLOCKING_WAIT": "1",
         }
         ran = play(job, 2, limit=25, out=out, more=more)
-        said = report.read_text().splitlines() if report.exists() else []
+        said = report.read_text().splitlines() if report.exists() else warned(ran.errors)
         audit = [sys.executable, "-m", "planguard", "audit", str(dumps)]
         rows[job] = {
             "seconds": round(ran.seconds, 1),

@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import time
 from pathlib import Path
 
-from measure import measure
+from measure import EXTENSIONS, measure
 from table import problems, table
 from trainers import TRAINERS
 
@@ -37,6 +38,7 @@ def main() -> int:
     if args.out.exists():
         shutil.rmtree(args.out)
     args.out.mkdir(parents=True)
+    os.environ[EXTENSIONS] = str((args.out / "extensions").resolve())
     rows = {row["trainer"]: row for row in json.loads(args.merge.read_text())} if args.merge else {}
     for trainer in TRAINERS:
         if args.only and not {trainer.name, trainer.job} & set(args.only):

@@ -24,6 +24,9 @@ HERE = Path(__file__).parent
 LIMIT = float(os.environ.get("TRAINERS_LIMIT", "180"))
 """Seconds that a job or a command has; a rank of a play has five sixths of it."""
 STALL = 8.0
+EXTENSIONS = "TORCH_EXTENSIONS_DIR"
+"""Of the environment: where torch compiles extensions, here a folder of one run. Who is ended while
+compiling leaves a lock in it, for which everybody waits without end, also in later runs."""
 
 CALLS = {
     "c10d::allreduce_": "all_reduce",
@@ -95,6 +98,9 @@ def run(words: list[str], more: dict[str, str], limit: float, cwd: Path) -> Ende
             code = process.wait(timeout=limit)
         end_all(token)
         process.wait()
+        if EXTENSIONS in os.environ:
+            for lock in Path(os.environ[EXTENSIONS]).glob("*/lock"):
+                lock.unlink()
         out.seek(0)
         err.seek(0)
         return Ended(code, out.read(), err.read(), time.monotonic() - begin)

@@ -55,3 +55,32 @@ def test_a_phase_that_is_over_keeps_its_rows_and_leaves_nobody(tmp_path):
     assert rows["second"].startswith("not ended after ")
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep(99.125)" not in running.stdout
+
+
+def test_a_rehearsal_has_more_time_and_a_run_on_a_gpu_keeps_its_limits():
+    """The limits of a real run hold ten minutes; a rehearsal has four times as much."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import phases, ranks\n"
+        "print(ranks.left(25), ranks.allowed(sum(limit for _, limit in phases.PHASES.values())))\n"
+    )
+    command = [sys.executable, "-c", code, str(SCRIPT)]
+    for rehearsal, expected in (("0", "25 600"), ("1", "100.0 2400.0")):
+        environment = os.environ | {"PLANGUARD_GPU_REHEARSAL": rehearsal}
+        said = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+        assert said.split() == expected.split()
+
+
+def test_a_warning_of_the_guard_is_kept_where_there_is_no_report():
+    """Ranks that stand while another computes are told on standard error alone."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import phases\n"
+        "print(phases.warned(['other', 'first\\nwarning[PG502]: none\\n  r0 waits\\nrest']))\n"
+        "print(phases.warned(['other']))\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code, str(SCRIPT)],
+        capture_output=True, text=True, timeout=60, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert said == ["['warning[PG502]: none', '  r0 waits']", "[]"]
