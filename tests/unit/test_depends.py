@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from planguard.capture.names.depends import Program
 from planguard.capture.names.depends import tests_of as read_tests
 
 DEPENDS = {
@@ -562,3 +563,23 @@ def test_a_value_is_followed_whatever_name_it_goes_by(name):
 def test_names_of_one_spelling_in_other_scopes_are_other_names(name):
     """A variable of a comprehension, a parameter, another file's global or function is its own."""
     assert not depends(*INDEPENDENT[name])
+
+
+def test_what_depends_is_handed_on_once(monkeypatch):
+    """Many calls of something unknown with many functions as values do not cost their product."""
+    handed = []
+    hand_on = Program._hand_on
+
+    def counted(*given):
+        handed.append(given)
+        hand_on(*given)
+
+    monkeypatch.setattr(Program, "_hand_on", counted)
+    functions = "\n".join(f"def one{n}(a, b):\n    return a" for n in range(40))
+    calls = "\n".join(f"    call(batch, {n})" for n in range(40))
+    table = f"TABLE = [{', '.join(f'one{n}' for n in range(40))}]"
+    text = f"{functions}\n{table}\ndef step(batch, call):\n{calls}\n    if one7(batch, 1): go()\n"
+    line = text[: text.index("def step")].count("\n") + 1
+    (found,) = read_tests({"job.py": text}, ("job.py", line), ["batch"])
+    assert found.depends
+    assert len(handed) < 3 * 40

@@ -41,6 +41,12 @@ _HANDING = (
     ast.Tuple, ast.Set, ast.Starred, ast.IfExp,
 )  # fmt: skip
 """What may hand a function about as a value."""
+_FLOWING = (
+    ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor,
+    ast.comprehension, ast.withitem, ast.Return, ast.Yield, ast.YieldFrom, *_FUNCTIONS, *_TRIES,
+    ast.match_case, ast.Call,
+)  # fmt: skip
+"""What hands on what depends (``Program._flow``)."""
 _OF_TEXT = frozenset({"eval", "exec"})
 _ENTRIES = ("forward", "__call__", "__iter__", "__getitem__", "__next__", "__len__")
 
@@ -78,9 +84,9 @@ class Test:
         return self.file, self.line, self.column, self.end
 
 
-@dataclass
+@dataclass(eq=False)
 class Scope:
-    """A function, or a file."""
+    """A function, or a file; each is one of its own."""
 
     key: str
     node: ast.AST
@@ -142,9 +148,14 @@ class Program:
         self._trees = trees
         self._defined: dict[tuple[ast.AST, str], list[Scope]] = defaultdict(list)
         self._stored: set[tuple[ast.AST | None, str]] = set()  # names that are given values
-        self._handed: list[Scope] = []  # functions that are values
+        self._handed: dict[Scope, None] = {}  # functions that are values, until they are filled
+        self._filled: set[Scope] = set()  # functions whose parameters all depend
+        # What depends goes on to do so, and what does not, until another fact is known.
+        self._depending: set[ast.AST] = set()
+        self._free: dict[ast.AST, int] = {}  # how many facts were known
         self._owners: dict[ast.AST, ast.AST | None] = {}  # asked many times, as the next ones
         self._meanings: dict[ast.AST, list[Scope]] = {}
+        self._callees: dict[ast.Call, list[Scope]] = {}
         self._brought: dict[ast.AST, tuple[list[tuple[str, str]], str]] = {}
         self._places: dict[ast.AST, list[str]] = {}
         for file, tree in trees.items():
@@ -168,9 +179,10 @@ class Program:
     def follow(self) -> None:
         """Follow what depends until nothing is new."""
         before = -1
+        flowing = [one for one in self.scopes.items() if isinstance(one[0], _FLOWING)]
         while len(self.facts) > before:
             before = len(self.facts)
-            for node, scope in self.scopes.items():
+            for node, scope in flowing:
                 self._flow(node, scope)
 
     def may_catch(self, node: ast.AST) -> bool:
@@ -226,9 +238,9 @@ class Program:
         """Note which functions of the program are values, rather than called by their name."""
         for node, parent in tree.parents.items():
             if isinstance(node, ast.Lambda):
-                self._handed.append(self.scopes[node])
+                self._handed[self.scopes[node]] = None
             elif isinstance(node, ast.Name | ast.Attribute) and self._is_handed(node, parent):
-                self._handed += self._meant(node)
+                self._handed.update(dict.fromkeys(self._meant(node)))
 
     @staticmethod
     def _is_handed(node: ast.AST, parent: ast.AST) -> bool:
@@ -302,10 +314,18 @@ class Program:
 
     def depends(self, node: ast.AST | None) -> bool:
         """Tell whether the value of an expression may depend."""
-        if node is None:
+        if node is None or self._free.get(node) == len(self.facts):
             return False
-        if node in self.asked:
+        if node in self._depending:
             return True
+        found = node in self.asked or self._expression_depends(node)
+        if found:
+            self._depending.add(node)
+        else:
+            self._free[node] = len(self.facts)
+        return found
+
+    def _expression_depends(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Name):
             return self._name_depends(node)
         if isinstance(node, ast.Attribute):
@@ -352,9 +372,10 @@ class Program:
 
     def _called(self, call: ast.Call) -> list[Scope]:
         """Return the functions of the program that a call may be of; none for what is unknown."""
-        if not isinstance(call.func, ast.Name):
-            return self._meant(call.func)
-        return [] if self._is_variable(call.func) else self._meant(call.func)
+        if call not in self._callees:
+            is_variable = isinstance(call.func, ast.Name) and self._is_variable(call.func)
+            self._callees[call] = [] if is_variable else self._meant(call.func)
+        return self._callees[call]
 
     def _is_under(self, node: ast.AST) -> bool:
         return any(self.depends(one) for one in self.under[node])
@@ -454,14 +475,15 @@ class Program:
             functions = [one for entry in _ENTRIES for one in self.functions[entry]]
             self.called.update(_ENTRIES)
             if not isinstance(call.func, ast.Attribute | ast.Name) or self._is_variable(call.func):
-                functions += self._handed
+                functions += self._handed if any(depending) else []
             for one in given:
                 named = getattr(one, "id", getattr(one, "attr", ""))
                 self.called.add(named)
                 functions += self.functions.get(named, [])
                 functions += [self.scopes[one]] if isinstance(one, ast.Lambda) else []
         for scope in functions:
-            self._hand_on(call, scope, depending, receiver)
+            if scope not in self._filled:
+                self._hand_on(call, scope, depending, receiver)
         if not self._called(call):  # buffers are written: recv(x), all_reduce(x)
             for one in given:
                 if any(depending) and isinstance(one, ast.Name | ast.Attribute):
@@ -495,6 +517,8 @@ class Program:
         if not exact or any(isinstance(one, ast.Starred) for one in call.args):
             if any(depending):
                 self.facts.update(("v", scope.key, one.arg) for one in _arguments(node))
+                self._filled.add(scope)
+                self._handed.pop(scope, None)
             elif receiver is not None and self.depends(receiver) and names:
                 self.facts.add(("v", scope.key, names[0]))
             return

@@ -157,21 +157,21 @@ class Asked(Program):
 
     def _functions_that_raise(self) -> set[str]:
         """Return the names of functions in which something depends, and of what may call them."""
-        inner = [node for node in self.scopes if self._is_one(node)]
-        found = {name for node in inner for name in self._names_around(node)}
-        mentions = [(name, self._names_around(one)) for one in self.scopes if (name := _named(one))]
+        around = {scope: self._names_around(scope) for scope in set(self.scopes.values())}
+        inner = {scope for node, scope in self.scopes.items() if self._is_one(node)}
+        found = {name for scope in inner for name in around[scope]}
+        mentions = {(name, scope) for one, scope in self.scopes.items() if (name := _named(one))}
         before = -1
         while len(found) > before:
             before = len(found)
-            for name, around in mentions:
+            for name, scope in mentions:
                 if name in found:
-                    found |= around
+                    found |= around[scope]
         return found
 
-    def _names_around(self, node: ast.AST) -> set[str]:
-        """Return the names of the functions around a node, and the class of a constructor."""
+    def _names_around(self, scope: Scope | None) -> set[str]:
+        """Return the names of a function and those around it, and the class of a constructor."""
         names: set[str] = set()
-        scope: Scope | None = self.scopes[node]
         while scope is not None:
             if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
                 names.add(scope.node.name)
