@@ -165,6 +165,8 @@ def arguments(**wanted: Wanted) -> Callable[[Callable[P, R]], Callable[P, R]]:
         names = tuple(parameters)
         owner = function.__qualname__.removesuffix(".__init__")
         called_as = owner.rpartition(".")[2]
+        if called_as == "__call__":  # a module that is called, as `capture.fx` is
+            called_as = function.__module__.rpartition(".")[2]
         rest = parameters[names[0]].kind is inspect.Parameter.VAR_POSITIONAL
 
         @functools.wraps(function)
