@@ -82,7 +82,9 @@ def over_turns(
         None,
     )
     if found is None:
-        evidence = replace(safe.evidence, states=limit.visited, kind="exhaustive")
+        # The shortcut that found the plan safe without the lock has not decided it alone.
+        route = tuple(dict.fromkeys((*safe.evidence.route, "explorer")))
+        evidence = replace(safe.evidence, states=limit.visited, kind="exhaustive", route=route)
         return replace(safe, evidence=evidence)
     ordered, stuck, notes = found
     # What finishes early is picked send by send, so nothing is left to the scenario.
