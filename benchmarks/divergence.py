@@ -36,7 +36,10 @@ import time
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TIMEOUT = 60.0
 
@@ -214,44 +217,44 @@ def repairs(folder: Path, only: list[str], patched: Path | None) -> int:
 DOORS = {"precheck": by_precheck, "stub": by_stub}
 
 
-def measure(folder: Path, door: str, only: list[str]) -> list[Row]:
-    """Play every row of the truth of a folder."""
+def measure(folder: Path, door: str, only: list[str]) -> Iterator[list[Row]]:
+    """Play every row of the truth of a folder; give those of one program when it is through."""
     truth = json.loads((folder / "truth.json").read_text())
-    found = []
     for name, program in sorted(truth.items()):
         if only and not any(part in name for part in only):
             continue
+        path = folder / "programs" / f"{name}.py"
         if door in ("any", "one"):
-            path = folder / "programs" / f"{name}.py"
-            found.append(by_any(path, only_one=door == "one"))
+            yield [by_any(path, only_one=door == "one")]
             continue
+        # Where a sample changes only when something happens, a bug may end as well: as the
+        # clocks will. No verdict but unsafe is right for it.
+        timed = program["diverges"] and times_only(path)
+        found = []
         for run in program["runs"]:
             start = time.perf_counter()
-            said, reason = DOORS[door](folder / "programs" / f"{name}.py", run["samples"])
+            said, reason = DOORS[door](path, run["samples"])
             seconds = time.perf_counter() - start
-            samples = tuple(run["samples"])
-            # Where a sample changes only when something happens, a bug may end as well: as the
-            # clocks will. No verdict but unsafe is right for it.
-            timed = program["diverges"] and times_only(folder / "programs" / f"{name}.py")
             outcome = "ends or not, by the clock" if timed else run["outcome"]
-            found.append(Row(name, samples, outcome, said, reason, seconds))
-    return found
+            found.append(Row(name, tuple(run["samples"]), outcome, said, reason, seconds))
+        yield found
 
 
-def report(rows: list[Row], *, verbose: bool) -> None:
-    """Print one line a program, then the sums and the reasons of what is undecided."""
-    by_name = collections.defaultdict(list)
-    for row in rows:
-        by_name[row.program].append(row)
-    for name, its in by_name.items():
-        kinds = collections.Counter(row.kind for row in its)
-        times = sorted(row.seconds for row in its)
-        said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        print(f"{name:34s} {said:40s} median {times[len(times) // 2]:.2f} s")
-        for row in its:
-            if verbose or row.kind != "right" or row.by.startswith("not"):
-                words = f"{row.truth}: {row.said} {row.reason[:300]}"
-                print(f"    {row.samples or ''} {words} BY {row.by or '-'}")
+def tell(its: list[Row], *, verbose: bool) -> None:
+    """Print one line of a program, and its rows that are not right."""
+    kinds = collections.Counter(row.kind for row in its)
+    times = sorted(row.seconds for row in its)
+    said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    print(f"{its[0].program:34s} {said:40s} median {times[len(times) // 2]:.2f} s")
+    for row in its:
+        if verbose or row.kind != "right" or row.by.startswith("not"):
+            words = f"{row.truth}: {row.said} {row.reason[:300]}"
+            print(f"    {row.samples or ''} {words} BY {row.by or '-'}")
+    sys.stdout.flush()  # whoever ends this early, or waits for it, has what was found
+
+
+def report(rows: list[Row]) -> None:
+    """Print the sums."""
     kinds = collections.Counter(row.kind for row in rows)
     times = sorted(row.seconds for row in rows)
     share = 100 * kinds["unknown"] / max(1, len(rows))
@@ -286,8 +289,11 @@ def main() -> int:
     if args.repairs:
         repairs(args.folder.resolve(), args.only, args.patched)
         return 0
-    rows = measure(args.folder.resolve(), args.door, args.only)
-    report(rows, verbose=args.verbose)
+    rows: list[Row] = []
+    for its in measure(args.folder.resolve(), args.door, args.only):
+        tell(its, verbose=args.verbose)
+        rows += its
+    report(rows)
     return 1 if any(row.kind.startswith("wrong") for row in rows) else 0
 
 
