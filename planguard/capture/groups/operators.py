@@ -186,9 +186,14 @@ def _known(operator: str, phase: str) -> str:
 
 def current_node() -> Any:
     """Return the node of the backward graph that this thread works on, or None."""
+    return _asking()()
+
+
+@cache
+def _asking() -> Any:
     import torch
 
-    return torch._C._current_autograd_node()  # noqa: SLF001 - torch has no public way
+    return torch._C._current_autograd_node  # noqa: SLF001 - torch has no public way
 
 
 def _dependencies(window: Window) -> list[tuple[str, str]]:

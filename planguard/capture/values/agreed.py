@@ -46,6 +46,23 @@ def _tensors_in(value: Any) -> Iterable[Any]:
     return [value] if hasattr(value, "numel") else []
 
 
+_live: set[int] = set()
+"""Marks whose storage is alive. Most of a job there is none: its steps then ask nothing further."""
+
+
+class _Mark:
+    """The version that a storage's tensor had when all ranks shared its value; dies with it."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        _live.add(id(self))
+
+    def __del__(self) -> None:
+        _live.discard(id(self))
+
+
 _waiting: list[Callable[[], None]] = []
 """What begins to hand marks on, until there is a first one."""
 
@@ -58,16 +75,18 @@ def agree(tensors: Iterable[Any]) -> None:
         try:
             storage = tensor.untyped_storage()
             if storage.nbytes() <= tensor.numel() * tensor.element_size():
-                storage.planguard_agreed = tensor._version  # noqa: SLF001 - torch has no other
+                storage.planguard_agreed = _Mark(tensor._version)  # noqa: SLF001 - torch has no other
         except (RuntimeError, NotImplementedError):  # no storage, or made in inference mode
             continue
 
 
 def is_agreed(tensor: Any) -> bool:
     """Tell whether all ranks share the value of a tensor."""
+    if not _live:
+        return False
     try:
         known = getattr(tensor.untyped_storage(), "planguard_agreed", None)
-        return known is not None and bool(known == tensor._version)  # noqa: SLF001 - same
+        return known is not None and bool(known.version == tensor._version)  # noqa: SLF001 - same
     except (RuntimeError, NotImplementedError):
         return False
 
@@ -85,7 +104,9 @@ def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
     def handing_on(original: Any) -> Any:
         def method(tensor: Any, *args: Any, **options: Any) -> Any:
             found = original(tensor, *args, **options)
-            if type(found) is torch.Tensor and found.numel() <= MOST and is_agreed(tensor):
+            if not _live or type(found) is not torch.Tensor:
+                return found
+            if found.numel() <= MOST and is_agreed(tensor):
                 others = [one for one in args if isinstance(one, torch.Tensor)]
                 if all(map(is_agreed, others)):
                     agree([found])
