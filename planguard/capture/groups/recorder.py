@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
@@ -62,6 +63,7 @@ class Recorder:
         passes: Walks over loaders of declared length.
         hidden: What may have told this rank of others beside their messages (``play/hidden``).
         before_call: Called before each call: a signal may arrive there.
+        collector: Thread in which the garbage collector runs now (``play/collected``); 0 for none.
         futures: Handles by the futures that they gave.
         hooked: Threads that the reducer of DDP waits for before a backward pass returns.
     """
@@ -85,6 +87,7 @@ class Recorder:
     passes: list[Any] = field(default_factory=list)
     hidden: str = ""
     before_call: Callable[[], None] | None = None
+    collector: int = 0
     futures: WeakKeyDictionary[Any, Issued] = field(default_factory=WeakKeyDictionary)
     hooked: list[int] = field(default_factory=list)
     _beyond: int = 0
@@ -156,6 +159,8 @@ class Recorder:
             self.before_call()
         if self.is_stalled and self.is_closed:
             raise Stalled
+        if self.collector and self.collector == threading.get_ident():
+            self._note_collected(op)
         self._works += 1
         work = f"w{self._works}"
         action = {"op": op, "group": group, **fields}
@@ -173,6 +178,18 @@ class Recorder:
                 self._library.append(issued)
         self._append(action)
         return issued
+
+    def _note_collected(self, op: str) -> None:
+        """Say that a call has no place among the others: a finalizer issues it."""
+        site = call_site()
+        where = f" at {site[0]}:{site[1]}" if site else ""
+        said = (
+            f"rank {self.rank} issues {op}{where} from a finalizer while the garbage collector "
+            "runs, which each process does in its own time; close what communicates by a call, or "
+            "by a with statement"
+        )
+        for direction in ("under", "over"):
+            self.note("own-answers", said, direction)
 
     def wait(self, issued: Issued) -> None:
         """Record a wait, once; a wait right behind its issue makes the call a blocking one."""

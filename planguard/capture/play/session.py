@@ -11,6 +11,7 @@ from planguard.capture.groups.callbacks import callbacks_aside
 from planguard.capture.groups.process_group import BACKEND, stub_work_class
 from planguard.capture.groups.recorder import Recorder, Stalled
 from planguard.capture.names.thread_orders import KIND
+from planguard.capture.play.collected import collected
 from planguard.capture.play.fake_world import Mesh, environment, make_mesh
 from planguard.capture.play.launches import ranks_started_here
 from planguard.capture.play.named_backends import named_backend
@@ -117,6 +118,7 @@ def session(
         stack.enter_context(_elsewhere(current.recorder, lambda: mailbox.is_sending))
         stack.enter_context(start_reads(lambda place: current.answers.is_odd(START, place)))
         stack.enter_context(own_answers(current.answers, before))
+        stack.enter_context(collected(current.recorder))
         if not current.answers.sees_sets:
             message = (
                 "this interpreter walks a set of text in one order only, the same on every rank: "

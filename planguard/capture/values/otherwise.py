@@ -10,13 +10,14 @@ import os
 import re
 from typing import Any
 
-YEARS = 1000 * 86_400
-"""Seconds by which a file is written at another time: by more than clocks run ahead."""
-_MIRROR = 2 * 4_102_444_800
+YEARS = 1000 * 86_400 + 1
+"""Seconds by which a file is written at another time: by more than clocks run ahead. Odd, as are
+the others: programs take remainders of what they are told."""
+_MIRROR = 2 * 4_102_444_800 + 1
 """Twice the year 2100, seconds since the epoch. A later time is as far behind that year as the
 file's is before it: what was written last comes first, as disks of ranks are written in any order.
 """
-_MORE = 86_400
+_MORE = 86_401
 _LARGE, _AMOUNT = 1 << 16, 1 << 20
 _MOST_PERCENT = 100.0
 
@@ -32,16 +33,17 @@ def other_size(size: int, *, is_later: bool) -> int:
 
 
 def other_state(found: os.stat_result, *, is_later: bool) -> os.stat_result:
-    """Return what a file was if it had another size, and was written at another time."""
+    """Return what a file was on another disk: of another size, number and time."""
     # Whole seconds come by place, the rest by name: st_size, st_atime, st_mtime, st_ctime.
     times = (int(other_time(second, is_later=is_later)) for second in found[7:10])
     more: dict[str, float] = {}
     for name in ("st_atime", "st_mtime", "st_ctime"):
         more[name] = other_time(getattr(found, name), is_later=is_later)
         ns = getattr(found, f"{name}_ns")
-        more[f"{name}_ns"] = _MIRROR * 10**9 - ns if is_later else ns - YEARS * 10**9
+        more[f"{name}_ns"] = 1 + (_MIRROR * 10**9 - ns if is_later else ns - YEARS * 10**9)
     size = other_size(found.st_size, is_later=is_later)
-    return os.stat_result([*found[:6], size, *times], more)
+    mode, node, device, *rest = found[:6]
+    return os.stat_result([mode, node + 1, device + 1, *rest, size, *times], more)
 
 
 def other_disk(found: Any, *, is_full: bool) -> Any:
@@ -56,7 +58,7 @@ def other_host(found: Any, name: str | None) -> Any:
         words = (other_host(one, name) for one in found[1:4])  # its name, release and version
         return os.uname_result((found[0], *words, found[4]))
     if isinstance(found, tuple):  # an address: a host, and a port
-        return tuple(other_host(one, name) if isinstance(one, str) else one for one in found)
+        return tuple(other_host(one, name) if isinstance(one, str) else one + 1 for one in found)
     return f"{found}-other" if name is None else name
 
 
