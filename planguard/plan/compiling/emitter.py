@@ -205,9 +205,8 @@ class Emitter:
             raise Defect(node, "ops", "a batch needs an operation", hint=hint)
         for index, member in enumerate(node.ops):
             # Asked here, since hardly a member has one of them and batches may have many members.
-            if not member.work is member.stream is member.after is UNSET or (
-                getattr(member, "async_", UNSET) is not UNSET
-            ):
+            plain = member.work is member.stream is member.after is UNSET
+            if not plain or getattr(member, "async_", UNSET) is not UNSET:
                 _check_member(node, member, index)
         handle = 0 if node.work is UNSET else self.names.handle(node.work) + 1
         self._word(node, Kind.BATCH | (ASYNC if handle else 0), len(node.ops), handle)
