@@ -174,12 +174,17 @@ class _Writer:
         rows: list[Row] = []
         for node in self.queues.nodes[queue]:
             src = (self.workload.files[rank], node.number, f"rank {rank} {node.name}")
-            for dep in self.queues.edges[rank][node.number]:
-                if self.home[rank][dep] != queue:
-                    rows.append(self._flag("recv", rank, (dep, node.number), dep) | {"src": src})
-            rows.append(self._communicate(queue, node) | {"src": src})
-            for other in self.behind[rank].get(node.number, ()):
-                rows.append(self._flag("isend", rank, (node.number, other), other) | {"src": src})
+            parts = [
+                self._flag("recv", rank, (dep, node.number), dep)
+                for dep in self.queues.edges[rank][node.number]
+                if self.home[rank][dep] != queue
+            ]
+            parts.append(self._communicate(queue, node))
+            behind = self.behind[rank].get(node.number, ())
+            parts += [self._flag("isend", rank, (node.number, one), one) for one in behind]
+            for part in parts:
+                part["src"] = src
+            rows += parts
         program.extend(rows)
 
     def _flag(self, op: str, rank: int, pair: tuple[int, int], end: int) -> Row:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 """An action, as a plan file has it."""
 
+
 def write_events(
     program: ProgramBuilder, events: tuple[Event, ...], *, device_sync: bool = True
 ) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from .iteration import connections, races, tellers, unbalanced
 from .model import LOCAL, RECEIVES, SENDS
 
 if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
+    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
     from .iteration import Connection, Place
     from .model import Algorithm, Step
     from .options import MscclOptions
-
-Row = dict[str, Any]
-"""An action, as a plan file has it."""
 
 
 class Layout:
@@ -96,8 +94,7 @@ def emit(algorithm: Algorithm, options: MscclOptions, builder: type[PlanBuilder]
             plan.group(f"gpu{gpu}", sorted(ranks))
     told = _told(layout)
     for rank in range(len(algorithm.blocks)):
-        rows = _Program(algorithm, rank, layout, options, told.get(rank, {})).rows()
-        plan.program(rank).extend(rows)
+        _Program(algorithm, rank, layout, options, told.get(rank, {})).write(plan.program(rank))
     for rank in layout.absent:
         plan.program(rank)
     _ledger(plan, algorithm, layout, options)
@@ -133,30 +130,27 @@ class _Program:
         self.told = told
         self.sends = sum(step.kind in SENDS for step in block.steps)
         self.sent = 0
-        self._rows: list[Row] = []
         ends = layout.ends.get((block.gpu, block.send, block.channel))
         self.taken = len(ends.receives) if ends is not None else 0
 
-    def rows(self) -> list[Row]:
-        """Return the actions of the thread block, as a plan file has them."""
+    def write(self, program: ProgramBuilder) -> None:
         for at, step in enumerate(self.block.steps):
             src = self._src(at)
-            self._wait(at, step, src)
+            self._wait(program, at, step, src)
             if step.kind in LOCAL:
-                self._rows.append({"op": "compute", "op_name": step.kind, "src": src})
+                program.compute(step.kind, src=src)
             else:
-                self._transfer(at, src)
+                self._transfer(program, at, src)
             for waiter in self.told.get(at, ()):
-                self._tell(waiter, src)
-        self._left_over()
-        return self._rows
+                self._tell(program, waiter, src)
+        self._left_over(program)
 
     def _src(self, at: int, more: str = "") -> tuple[str, int, str]:
         block = self.block
         line = block.steps[at].line
         return self.file, line, f"gpu {block.gpu} tb {block.number} step {at}{more}"
 
-    def _left_over(self) -> None:
+    def _left_over(self, program: ProgramBuilder) -> None:
         """Wait for the first send that no step of the iteration takes, if there is one.
 
         Each iteration leaves as many in the slots of the connection, so some iteration is stuck in
@@ -167,8 +161,7 @@ class _Program:
             return  # none, or the thread block has waited for its slot before
         block = self.block
         at = [number for number, step in enumerate(block.steps) if step.kind in SENDS][self.taken]
-        src = self._src(at, self._counts())
-        self._rows.append({"op": "wait", "work": f"s{self.taken}", "src": src})
+        program.wait(f"s{self.taken}", src=self._src(at, self._counts()))
 
     def _counts(self) -> str:
         block = self.block
@@ -177,7 +170,9 @@ class _Program:
             f"sends and {self.taken} receives in an iteration"
         )
 
-    def _wait(self, at: int, step: Step, src: tuple[str, int, str]) -> None:
+    def _wait(
+        self, program: ProgramBuilder, at: int, step: Step, src: tuple[str, int, str]
+    ) -> None:
         if step.waits is None:
             return
         teller = self.layout.tellers[self.rank, at]
@@ -186,20 +181,16 @@ class _Program:
             return
         rank = self.layout.nobody if own else self.layout.ranks[self.block.gpu, step.waits[0]]
         label = self._flag_label(step.waits[0], self.block.number, at)
-        self._flag("recv", (rank, at), label, src)
+        program.recv(rank, tag=at, bytes=1, label=label, src=src, phase="flag")
 
-    def _tell(self, waiter: Place, src: tuple[str, int, str]) -> None:
+    def _tell(self, program: ProgramBuilder, waiter: Place, src: tuple[str, int, str]) -> None:
         label = self._flag_label(self.block.number, self.blocks[waiter[0]].number, waiter[1])
-        self._flag("isend", waiter, label, src)
-
-    def _flag(self, op: str, to: Place, label: str, src: tuple[str, int, str]) -> None:
-        row: Row = {"op": op, "peer": to[0], "tag": to[1], "bytes": 1, "label": label}
-        self._rows.append({**row, "src": src, "phase": "flag"})
+        program.isend(waiter[0], tag=waiter[1], bytes=1, label=label, src=src, phase="flag")
 
     def _flag_label(self, teller: int, waiter: int, number: int) -> str:
         return f"gpu{self.block.gpu} tb{teller} lets tb{waiter} step {number} go"
 
-    def _transfer(self, at: int, src: tuple[str, int, str]) -> None:
+    def _transfer(self, program: ProgramBuilder, at: int, src: tuple[str, int, str]) -> None:
         """Write a transfer: first the room to send, then what comes in, then what goes out.
 
         Waiting for room first keeps the slot of the incoming step taken until the outgoing one has
@@ -208,31 +199,34 @@ class _Program:
         block, slots = self.block, self.options.slots
         step = block.steps[at]
         size = step.count * self.options.chunk_bytes
-        common: Row = {"tag": max(block.channel, 0), "bytes": size, "src": src}
         if step.kind in SENDS and slots is not None and self.sent >= slots:
             left_over = self.sent - slots >= self.taken
-            place = self._src(at, self._counts()) if left_over else src
-            self._rows.append({"op": "wait", "work": f"s{self.sent - slots}", "src": place})
+            program.wait(
+                f"s{self.sent - slots}", src=self._src(at, self._counts()) if left_over else src
+            )
         if step.kind in RECEIVES:
             peer = self.layout.senders[block.recv, block.gpu, block.channel]
             label = f"gpu {block.gpu} {step.target}"
-            self._rows.append({"op": "recv", "peer": peer, "label": label, **common})
+            program.recv(peer, tag=max(block.channel, 0), bytes=size, label=label, src=src)
         if step.kind in SENDS:
             peer = self.layout.receivers[block.gpu, block.send, block.channel]
-            row: Row = {"op": "send", "peer": peer, **common}
             # What a fused step passes on may go elsewhere than where its own copy went.
-            if step.kind == "s":
-                row["label"] = f"gpu {block.send} {step.target}"
-            if slots is not None or self.sent >= self.taken:
-                row["op"] = "isend"
+            goes_to = f"gpu {block.send} {step.target}" if step.kind == "s" else None
+            tag = max(block.channel, 0)
+            waited = self.sent == self.taken or (
+                slots is not None and self.sent + slots < self.sends
+            )
+            if slots is None and self.sent < self.taken:
+                program.send(peer, tag=tag, bytes=size, label=goes_to, src=src)
+            else:
                 # What nobody takes is never over, whatever the model says of small messages.
-                if self.sent >= self.taken:
-                    row["mode"] = "synchronous"
-                if self.sent == self.taken or (
-                    slots is not None and self.sent + slots < self.sends
-                ):
-                    row["work"] = f"s{self.sent}"
-            self._rows.append(row)
+                mode: Literal["synchronous"] | None = (
+                    "synchronous" if self.sent >= self.taken else None
+                )
+                work = f"s{self.sent}" if waited else None
+                program.isend(
+                    peer, work=work, mode=mode, tag=tag, bytes=size, label=goes_to, src=src
+                )
             self.sent += 1
 
 

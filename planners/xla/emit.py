@@ -9,7 +9,6 @@ from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
 from .steps import (
-    Choice,
     Collective,
     Doubt,
     Exchange,
