@@ -97,7 +97,7 @@ class Emitter:
             raise Defect(node, "stream", message, value=node.stream, hint=hint)
         return stream
 
-    def _bind(self, node: n.Node) -> None:
+    def _bind(self, node: Any) -> None:
         slot = self.names.define(node, node.id)
         if slot is not None and not self.in_batch:
             self.words += (Kind.BIND, slot, 0, 0, 0, 0)
