@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..common.reading import At, load_json
+from msgspec import Meta, Struct
+
+from ..common.reading import At, load_json, records
 from .model import Dump, Gather, Host, Instruction, Piece, Stage, Task
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "planguard.alpa/1"
 OPS = ("RUN", "SEND", "RECV", "BROADCAST", "FREE")
+_MODES = {"SEND": "sendrecv", "RECV": "sendrecv", "BROADCAST": "broadcast"}
+"""The mode of the task that an instruction carries out."""
 _DTYPES = {
     "float64": ("f64", 8), "float32": ("f32", 4), "float16": ("f16", 2), "bfloat16": ("bf16", 2),
     "int64": ("i64", 8), "int32": ("i32", 4), "int16": ("i16", 2), "int8": ("i8", 1),
@@ -119,13 +123,64 @@ def _programs(
     for worker, listed in at.items():
         if worker not in workers:
             listed.fail("a worker is not in the meshes", hint=_known(workers))
-        programs[worker] = tuple(
+        programs[worker] = _instructions(listed, tasks) or tuple(
             _instruction(item, number, tasks) for number, item in enumerate(listed.each())
         )
     missing = workers - programs.keys()
     if missing:
         at.fail(f"worker {min(missing)} has no instructions", hint="dump the lists of all workers")
     return programs
+
+
+Uuid = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Uuids = list[Uuid | list[Uuid]]
+
+
+class Row(Struct, forbid_unknown_fields=True, gc=False, rename={"inputs": "in", "outputs": "out"}):
+    """An instruction as it stands in a dump, for those in which nothing is wrong."""
+
+    op: Literal["RUN", "SEND", "RECV", "BROADCAST", "FREE"]
+    task: str | Uuid | None = None
+    inputs: Uuids = []
+    outputs: Uuids = []
+    info: Annotated[str, Meta(max_length=200)] = ""
+    set_empty_buffer: Any = None
+    allgather_uuid: Uuid | None = None
+    skip_grad_sync: bool = False
+
+
+def _instructions(at: At, tasks: dict[str, Task]) -> tuple[Instruction, ...] | None:
+    """Return the instructions of a worker, as ``_instruction`` reads them one by one.
+
+    Returns:
+        The instructions; None where it would refuse one.
+    """
+    found, path = [], at.path
+    for number, row in enumerate(records(at, Row) or ()):
+        task = ""
+        if row.op != "FREE":
+            if row.task is None:
+                return None
+            task = str(row.task)
+            if row.op != "RUN" and (task not in tasks or tasks[task].mode != _MODES[row.op]):
+                return None
+        found.append(
+            Instruction(
+                row.op, f"{path}[{number}]", number, task, _flat(row.inputs), _flat(row.outputs),
+                row.info, row.allgather_uuid is not None, row.skip_grad_sync,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _flat(uuids: Uuids) -> tuple[int, ...]:
+    flat: list[int] = []
+    for one in uuids:
+        if isinstance(one, list):
+            flat += one
+        else:
+            flat.append(one)
+    return tuple(flat)
 
 
 def _instruction(at: At, number: int, tasks: dict[str, Task]) -> Instruction:
@@ -161,9 +216,8 @@ def _instruction(at: At, number: int, tasks: dict[str, Task]) -> Instruction:
 def _check_task(at: At, op: str, task: str, tasks: dict[str, Task]) -> None:
     if task not in tasks:
         at.fail("no such resharding task", hint=_known(set(tasks)))
-    wanted = "broadcast" if op == "BROADCAST" else "sendrecv"
-    if tasks[task].mode != wanted:
-        at.fail(f"{op} of a task whose mode is {tasks[task].mode}", hint=f"expected {wanted}")
+    if tasks[task].mode != _MODES[op]:
+        at.fail(f"{op} of a task whose mode is {tasks[task].mode}", hint=f"expected {_MODES[op]}")
 
 
 def _gathers(fields: dict[str, At]) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Queue = tuple[int, str, str, int]
 """Rank; ``group``, ``send`` or ``recv``; the group or the other rank; the tag."""
+Row = dict[str, Any]
+"""An action, as a plan file has it."""
 _ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 
 
@@ -169,27 +171,30 @@ class _Writer:
     def write(self, queue: Queue, program: ProgramBuilder) -> None:
         """Write the program of a queue."""
         rank = queue[0]
+        rows: list[Row] = []
         for node in self.queues.nodes[queue]:
             src = (self.workload.files[rank], node.number, f"rank {rank} {node.name}")
-            for dep in self.queues.edges[rank][node.number]:
-                if self.home[rank][dep] != queue:
-                    self._flag(program, "recv", rank, (dep, node.number), dep, src)
-            self._communicate(program, queue, node, src)
-            for other in self.behind[rank].get(node.number, ()):
-                self._flag(program, "isend", rank, (node.number, other), other, src)
+            parts = [
+                self._flag("recv", rank, (dep, node.number), dep)
+                for dep in self.queues.edges[rank][node.number]
+                if self.home[rank][dep] != queue
+            ]
+            parts.append(self._communicate(queue, node))
+            behind = self.behind[rank].get(node.number, ())
+            parts += [self._flag("isend", rank, (node.number, one), one) for one in behind]
+            for part in parts:
+                part["src"] = src
+            rows += parts
+        program.extend(rows)
 
-    def _flag(
-        self, program: ProgramBuilder, op: str, rank: int, pair: tuple[int, int], end: int, src: Any
-    ) -> None:
+    def _flag(self, op: str, rank: int, pair: tuple[int, int], end: int) -> Row:
         peer = self.queues.ranks[self.home[rank][end]]
         label = f"rank {rank}: node {pair[0]} before node {pair[1]}"
-        program.add(op, peer=peer, tag=self.tags[rank][pair], bytes=1, label=label, src=src)
+        return {"op": op, "peer": peer, "tag": self.tags[rank][pair], "bytes": 1, "label": label}
 
-    def _communicate(
-        self, program: ProgramBuilder, queue: Queue, node: Node, src: tuple[str, int, str]
-    ) -> None:
+    def _communicate(self, queue: Queue, node: Node) -> Row:
         if node.kind == COLLECTIVE:
-            fields: dict[str, Any] = {"group": self.names[node.group], "src": src}
+            fields: Row = {"op": node.op, "group": self.names[node.group]}
             if self.options.labels == "names" and node.name:
                 fields["label"] = node.name
             if node.op != "barrier":
@@ -198,13 +203,12 @@ class _Writer:
                 members = self.queues.groups[node.group]
                 root = node.root if node.root in members else members[0]
                 fields["root"] = self.queues.ranks[root, "group", node.group, 0]
-            program.add(node.op, **fields)
-            return
+            return fields
         rank, kind, peer, tag = queue
         other = "recv" if kind == "send" else "send"
         to = self.queues.ranks[int(peer), other, str(rank), tag]
         op = "isend" if kind == "send" and self.options.sends == "buffered" else kind
-        program.add(op, peer=to, tag=tag, bytes=node.size, src=src)
+        return {"op": op, "peer": to, "tag": tag, "bytes": node.size}
 
 
 def _ledger(plan: PlanBuilder, workload: Workload, queues: Queues, options: ChakraOptions) -> None:

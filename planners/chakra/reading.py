@@ -108,7 +108,8 @@ def _protobuf(file: Path) -> list[dict[str, Any]]:
         found = list(messages(data))
         if not found:
             raise ValueError("no message")
-        return [node_of(message) for message in found[1:]]
+        known: dict[bytes, tuple[str, Any]] = {}
+        return [node_of(message, known) for message in found[1:]]
     except (OSError, IndexError, ValueError) as error:
         raise PlanError(
             f"not a Chakra trace: {error}", file=str(file), hint="write it again"

@@ -36,8 +36,18 @@ def messages(data: bytes) -> Iterator[bytes]:
         place += length
 
 
-def node_of(data: bytes) -> dict[str, Any]:
-    """Return id, name, type, dependencies and attributes of a node."""
+def node_of(data: bytes, known: dict[bytes, tuple[str, Any]]) -> dict[str, Any]:
+    """Return id, name, type, dependencies and attributes of a node.
+
+    Args:
+        data: The message.
+        known: Attributes that were read before, by their bytes: a trace has few different ones,
+            and most of its bytes are attributes.
+
+    Raises:
+        ValueError: The message is malformed.
+        IndexError: It ends inside a number.
+    """
     node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "deps": [], "attr": {}}
     for number, wire, value in _fields(data):
         if number == 1 and wire == _VARINT:
@@ -49,8 +59,10 @@ def node_of(data: bytes) -> dict[str, Any]:
         elif number in (4, 5) and wire in (_VARINT, _BYTES):
             node["deps"] += [value] if wire == _VARINT else _packed(value)
         elif number == 10 and wire == _BYTES:
-            name, told = _attribute(value)
-            node["attr"][name] = told
+            told = known.get(value)
+            if told is None:
+                told = known[value] = _attribute(value)
+            node["attr"][told[0]] = told[1]
     return node
 
 
@@ -67,27 +79,38 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
             raise ValueError("a number has more than 64 bits")
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yield field number, wire type and raw value of a message."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
+def _fields(data: bytes) -> list[tuple[int, int, Any]]:
+    """Return field number, wire type and raw value of each field of a message.
+
+    Most numbers are below 128, one byte each, which is not worth a call.
+    """
+    found: list[tuple[int, int, Any]] = []
+    place, end = 0, len(data)
+    while place < end:
+        key = data[place]
+        place += 1
+        if key > 127:
+            key, place = _varint(data, place - 1)
         number, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            value, place = _varint(data, place)
-            yield number, wire, value
-            continue
-        if wire == _BYTES:
-            width, place = _varint(data, place)
+        if wire in (_VARINT, _BYTES):
+            value = data[place]
+            place += 1
+            if value > 127:
+                value, place = _varint(data, place - 1)
+            if wire == _VARINT:
+                found.append((number, wire, value))
+                continue
+            width = value
         elif wire in (_FIXED32, _FIXED64):
             width = 4 if wire == _FIXED32 else 8
         else:
             raise ValueError(f"wire type {wire}")
-        if width > len(data) - place:
+        if width > end - place:
             raise ValueError("a field is longer than its message")
         raw = data[place : place + width]
         place += width
-        yield number, wire, raw if wire == _BYTES else int.from_bytes(raw, "little")
+        found.append((number, wire, raw if wire == _BYTES else int.from_bytes(raw, "little")))
+    return found
 
 
 def _packed(data: bytes) -> list[int]:

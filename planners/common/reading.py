@@ -6,18 +6,19 @@ import gzip
 import json
 import zlib
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
 from planguard.errors import PlanError
 from planguard.files.heads import GZIP, head_of
-from planguard.records import lost_a_key
+from planguard.records import converted, lost_a_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_Row = TypeVar("_Row")
 MAX_BYTES = 512 * 2**20
 """Largest dump that is read, after decompression."""
 UNREADABLE = (OSError, EOFError, zlib.error)
@@ -121,6 +122,24 @@ class At(msgspec.Struct, eq=False):
 @lru_cache(maxsize=1024)
 def _known(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
+
+
+def records(at: At, kind: type[_Row]) -> list[_Row] | None:
+    """Return the elements of an array as records, made at once and without an ``At`` for a value.
+
+    A kind of record has the names, types and ranges that the reader of one element asks for, or
+    narrower ones. Where an element is not such a record, that reader takes it or says what is
+    wrong. What is in memory, not in a file, may hold what JSON has none of, and is read by it too.
+
+    Returns:
+        The records; None where the elements are to be read one by one.
+    """
+    if at.file is None or at.value.__class__ is not list:
+        return None
+    try:
+        return converted(at.value, list[kind])  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        return None
 
 
 def load_json(path: Path) -> At:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from .recording import Event, Message
 
+Row = dict[str, Any]
+"""An action, as a plan file has it."""
+
 
 def write_events(
     program: ProgramBuilder, events: tuple[Event, ...], *, device_sync: bool = True
@@ -22,23 +25,24 @@ def write_events(
         events: What it calls, in order.
         device_sync: False leaves out synchronizations of the device.
     """
-    for event in events:
-        work = f"w{event.work}" if event.work >= 0 else None
-        if event.op == "compute":
-            program.compute(event.name, src=event.src, **_place(event.name))
-        elif event.op == "wait":
-            program.wait(f"w{event.work}", src=event.src)
-        elif event.op == "sync":
-            if device_sync:
-                program.host_sync(src=event.src)
-        elif event.op == "batch":
-            with program.batch(work=work, src=event.src):
-                for message in event.messages:
-                    program.add(message.op, **_fields(message, event))
-        else:
-            message = event.messages[0]
-            begun = {"work": work} if work is not None else {}
-            program.add(message.op, **begun, **_fields(message, event))
+    rows = [_row(event) for event in events if device_sync or event.op != "sync"]
+    program.extend(rows)
+
+
+def _row(event: Event) -> Row:
+    """Return an event as a plan file has it."""
+    row: Row = {"op": event.op, "src": event.src}
+    if event.op == "compute":
+        return {**row, "op_name": event.name, **_place(event.name)}
+    if event.op == "sync":
+        return {**row, "op": "host_sync"}
+    if event.work >= 0:
+        row["work"] = f"w{event.work}"
+    if event.op == "wait":
+        return row
+    if event.op == "batch":
+        return row | {"ops": [_fields(message, event) for message in event.messages]}
+    return row | _fields(event.messages[0], event)
 
 
 def _place(name: str) -> dict[str, Any]:
@@ -50,8 +54,8 @@ def _place(name: str) -> dict[str, Any]:
     return {"stage": int(stage), "mb": int(mb), "phase": phase}
 
 
-def _fields(message: Message, event: Event) -> dict[str, Any]:
-    fields: dict[str, Any] = {"group": message.group, "src": event.src}
+def _fields(message: Message, event: Event) -> Row:
+    fields: Row = {"op": message.op, "group": message.group, "src": event.src}
     if message.peer >= 0:
         fields["peer"] = message.peer
     if message.label:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..common.module import ITEM_BYTES
-from ..common.reading import At, load_json
+from ..common.reading import At, load_json, records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SCHEMA = "planguard.megatron/1"
 OPS = ("isend", "irecv", "batch", "wait", "sync", "compute", "all_reduce")
 MAX_RANKS = 1 << 16
+_MOST = 1 << 56
+"""Elements of a tensor."""
 _HEAD = (
     "schema", "megatron", "pipeline", "virtual", "microbatches", "data", "forward_only",
     "gradients", "flags", "groups", "ranks",
@@ -61,6 +64,40 @@ class Event(Struct, frozen=True):
     messages: tuple[Message, ...] = ()
     work: int = -1
     name: str = ""
+
+
+Name = Annotated[str, Meta(max_length=200)]
+Text = Annotated[str, Meta(max_length=1_000)]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Size = Annotated[int, Meta(ge=0, le=1 << 40)]
+
+
+class Part(Struct, forbid_unknown_fields=True, gc=False):
+    """A message as it stands in a recording."""
+
+    op: Literal["isend", "irecv"]
+    peer: int = -1
+    group: Name = "world"
+    shape: list[Size] | None = None
+    dtype: str = ""
+    label: Name = ""
+    work: Any = None
+    at: Any = None
+
+
+class Row(Struct, forbid_unknown_fields=True, gc=False):
+    """A call as it stands in a recording, for those in which nothing is wrong."""
+
+    op: Literal["isend", "irecv", "batch", "wait", "sync", "compute", "all_reduce"]
+    peer: int = -1
+    group: Name = "world"
+    shape: list[Size] | None = None
+    dtype: str = ""
+    label: Name = ""
+    work: Number = -1
+    name: Name | None = None
+    ops: list[Part] | None = None
+    at: tuple[Text, Number, Text] = ("schedules.py", 0, "")
 
 
 @dataclass(frozen=True)
@@ -115,8 +152,65 @@ def _members(at: At, world: int) -> tuple[int, ...]:
 
 
 def _program(at: At, groups: dict[str, tuple[int, ...]], world: int) -> tuple[Event, ...]:
+    rows = records(at, Row)
+    try:
+        if rows is not None:
+            return tuple(_events(rows, groups, world))
+    except _WrongError:
+        pass  # the reader of one call says what
     begun: set[int] = set()
     return tuple(_event(item, groups, world, begun) for item in at.each())
+
+
+class _WrongError(Exception):
+    """Something is wrong with a call."""
+
+
+def _events(rows: list[Row], groups: dict[str, tuple[int, ...]], world: int) -> Iterator[Event]:
+    """Yield the events of rows, as ``_event`` reads them one by one.
+
+    Raises:
+        _WrongError: It would refuse one.
+    """
+    begun: set[int] = set()
+    for row in rows:
+        op, work = row.op, row.work
+        if op == "sync":
+            yield Event(op, row.at)
+        elif op == "compute":
+            if row.name is None:
+                raise _WrongError
+            yield Event(op, row.at, name=row.name)
+        elif op == "wait":
+            if work not in begun:
+                raise _WrongError
+            begun.remove(work)
+            yield Event(op, row.at, work=work)
+        elif op == "all_reduce":
+            yield Event(op, row.at, (_sent(row, groups, world),))
+        else:
+            parts = row.ops if op == "batch" else (row,)
+            if work in begun or not parts:
+                raise _WrongError
+            if work >= 0:
+                begun.add(work)
+            yield Event(op, row.at, tuple([_sent(one, groups, world) for one in parts]), work)
+
+
+def _sent(part: Part | Row, groups: dict[str, tuple[int, ...]], world: int) -> Message:
+    """Return a message or collective, as ``_message`` reads it."""
+    if part.shape is None or part.dtype not in ITEM_BYTES:
+        raise _WrongError
+    if isinstance(part, Row) and (part.name is not None or part.ops is not None):
+        raise _WrongError  # fields of other calls
+    count, peer = math.prod(part.shape), part.peer
+    if part.op == "all_reduce":
+        peer = -1
+    elif not 0 <= peer < world:
+        raise _WrongError
+    if count > _MOST or (part.group != "world" and part.group not in groups):
+        raise _WrongError
+    return Message(part.op, peer, part.group, part.dtype, count, part.label)
 
 
 def _event(at: At, groups: dict[str, tuple[int, ...]], world: int, begun: set[int]) -> Event:
@@ -177,7 +271,7 @@ def _message(at: At, groups: dict[str, tuple[int, ...]], world: int) -> Message:
     if dtype not in ITEM_BYTES:
         fields["dtype"].fail("unknown type", hint=f"one of {', '.join(ITEM_BYTES)}")
     shape = _required(at, fields, "shape").integers(0, 1 << 40)
-    if math.prod(shape) > 1 << 56:
+    if math.prod(shape) > _MOST:
         fields["shape"].fail("a tensor of that size does not exist")
     peer = -1 if op == "all_reduce" else _required(at, fields, "peer").integer(0, world - 1)
     label = fields["label"].text(200) if "label" in fields else ""

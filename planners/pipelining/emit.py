@@ -96,6 +96,7 @@ class _Writer:
         self._works: dict[str, list[str]] = {}
         self._ids: dict[str, list[str]] = {}
         self._out: list[dict[str, Any]] = []
+        self._known: dict[tuple[int, str], tuple[int | None, ...]] = {}
 
     def write(self, row: Sequence[Step]) -> None:
         """Write all steps in order."""
@@ -126,11 +127,12 @@ class _Writer:
             self._out += tensors
 
     def _batches(self, step: Transfer) -> bool:
+        lowering = self._options.lowering
+        if lowering != "batched" and (lowering != "mixed" or len(step.messages) == 1):
+            return False
         if any(message.direction == "vote" for message in step.messages):
             return False
-        if self._options.lowering != "mixed":
-            return self._options.lowering == "batched"
-        return len({message.send for message in step.messages}) == 2
+        return lowering == "batched" or len({message.send for message in step.messages}) == 2
 
     def _message(self, message: Message, step: Transfer) -> list[dict[str, Any]]:
         """Return the transfers of a message, one for every tensor."""
@@ -146,10 +148,11 @@ class _Writer:
         }
         if message.mb is not None:
             common["mb"] = message.mb
+        name, label = message.name, message.label
         out = []
         for index, size in enumerate(sizes):
             tensor = f"#{index}" if len(sizes) > 1 else ""
-            one = {**common, "id": message.name + tensor, "label": message.label + tensor}
+            one = {**common, "id": name + tensor, "label": label + tensor}
             if size is not None:
                 one["bytes"] = size
             out.append(one)
@@ -158,7 +161,11 @@ class _Writer:
     def _sizes(self, message: Message) -> tuple[int | None, ...]:
         if message.direction == "vote":
             return (_VOTE_BYTES,)
-        return self._options.tensors(message.boundary, message.direction)
+        key = message.boundary, message.direction
+        sizes = self._known.get(key)
+        if sizes is None:
+            sizes = self._known[key] = self._options.tensors(*key)
+        return sizes
 
     def _peer(self, peer: int) -> int | dict[str, int]:
         return {"pp": peer - self._rank} if self._relative else peer

@@ -168,10 +168,12 @@ def _needs(
     leaf: Action, placement: Placement, *, has_transfers: bool
 ) -> tuple[tuple[Action, ...], ...]:
     """Name what an action needs: of every group one; an empty one needs nothing."""
+    if leaf.kind in TRANSFER:
+        return (source_of(leaf),)
     local = input_of(leaf, placement)
     if local and not has_transfers and local[0].kind not in COMPUTE:
         local = ()
-    return forward_of(leaf), source_of(leaf), local
+    return forward_of(leaf), local
 
 
 def _refuse_order(

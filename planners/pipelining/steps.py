@@ -160,13 +160,14 @@ class _Row:
     def steps(self) -> tuple[Step, ...]:
         """Give the steps of the rank."""
         for cell in self._row:
+            where = _at(cell)
             for leaf in cell.action.leaves:
                 if leaf.kind in COMPUTE:
-                    self._compute(leaf, cell)
+                    self._compute(leaf, cell, where)
                 elif leaf.kind in TRANSFER:
-                    self._transfer(leaf, cell)
+                    self._transfer(leaf, cell, where)
                 else:
-                    self._shard(leaf, cell)
+                    self._shard(leaf, cell, where)
         for stage, (_, cell) in self._shards.items():
             raise self._order.error(
                 cell,
@@ -188,20 +189,20 @@ class _Row:
         self._names[leaf] = name
         return name
 
-    def _compute(self, leaf: Action, cell: Cell) -> None:
-        self._use_stage(leaf, cell)
+    def _compute(self, leaf: Action, cell: Cell, where: Where) -> None:
+        self._use_stage(leaf, cell, where)
         wanted = input_of(leaf, self._placement)
         inputs = tuple(self._names[action] for action in wanted if action in self._names)
         for action in wanted:
             handle = self._posted.pop(action, None)
             if handle is not None:
-                self._emit(Wait((handle,), _at(cell)))
+                self._emit(Wait((handle,), where))
         deps = tuple(self._names[action] for action in forward_of(leaf) if action in self._names)
         name = self._name(leaf)
         mb = leaf.mb if leaf.mb is not None else 0
-        self._emit(Compute(name, leaf.kind.value, leaf.stage, mb, deps + inputs, _at(cell)))
+        self._emit(Compute(name, leaf.kind.value, leaf.stage, mb, deps + inputs, where))
 
-    def _transfer(self, leaf: Action, cell: Cell) -> None:
+    def _transfer(self, leaf: Action, cell: Cell, where: Where) -> None:
         if leaf in self._posted:
             raise self._order.error(
                 cell,
@@ -210,15 +211,15 @@ class _Row:
             )
         name = self._name(leaf)
         message = message_of(leaf, name, self._placement)
-        self._emit(Transfer(name, (message,), _at(cell)))
+        self._emit(Transfer(name, (message,), where))
         if not message.send:
             self._posted[leaf] = name
         elif self._at_once:
-            self._emit(Wait((name,), _at(cell)))
+            self._emit(Wait((name,), where))
         else:
             self._sends.append(name)
 
-    def _shard(self, leaf: Action, cell: Cell) -> None:
+    def _shard(self, leaf: Action, cell: Cell, where: Where) -> None:
         name = self._name(leaf)
         if self._sharded and leaf.kind is Kind.UNSHARD:
             if leaf.stage in self._shards or leaf.stage in self._ready:
@@ -232,15 +233,15 @@ class _Row:
                     "torch raises 'Resharding ... before finishing unshard'",
                 )
             self._ready.remove(leaf.stage)
-        self._emit(Shard(name, leaf.kind, leaf.stage, _at(cell)))
+        self._emit(Shard(name, leaf.kind, leaf.stage, where))
 
-    def _use_stage(self, leaf: Action, cell: Cell) -> None:
+    def _use_stage(self, leaf: Action, cell: Cell, where: Where) -> None:
         if not self._sharded or leaf.kind is Kind.W:
             # torch lets W run on whatever is there: it neither waits for UNSHARD nor asks for it.
             return
         pending = self._shards.pop(leaf.stage, None)
         if pending is not None:
-            self._emit(Wait((pending[0],), _at(cell)))
+            self._emit(Wait((pending[0],), where))
             self._ready.add(leaf.stage)
         elif leaf.stage not in self._ready:
             raise self._order.error(

@@ -9,13 +9,13 @@ from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
 from .steps import (
-    Choice,
     Collective,
     Doubt,
     Exchange,
     Loop,
     Message,
     Origin,
+    Part,
     Plain,
     Sending,
     Step,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from .options import XlaOptions
 
+Row = dict[str, Any]
+"""An action, as a plan file has it."""
 _COALESCED = frozenset({"all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"})
 _REDUCING = frozenset({"all_reduce", "reduce_scatter_tensor"})
 
@@ -229,95 +231,91 @@ class Writer:
 
     def write(self, row: Sequence[Step]) -> None:
         """Write all steps in order."""
+        self._program.extend(self._rows(row))
+
+    def _rows(self, steps: Sequence[Step]) -> list[Row]:
+        """Return the actions of steps, as a plan file has them."""
         free = self._options.launch_order == "free"
+        rows: list[Row] = []
         place = 0
-        while place < len(row):
-            run = _launches(row, place) if free else 0
+        while place < len(steps):
+            run = _launches(steps, place) if free else 0
             if run > 1:
-                with self._program.unordered():
-                    for step in row[place : place + run]:
-                        self._step(step)
-            else:
-                self._step(row[place])
+                inside = [self._row(step) for step in steps[place : place + run]]
+                rows.append({"op": "unordered", "body": list(filter(None, inside))})
+            elif row := self._row(steps[place]):
+                rows.append(row)
             place += max(run, 1)
+        return rows
 
-    def _step(self, step: Step) -> None:
+    def _row(self, step: Step) -> Row:
+        """Return the action of a step; empty where it is none on this rank."""
         if isinstance(step, Collective):
-            self._collective(step)
-        elif isinstance(step, Exchange):
-            self._exchange(step)
-        elif isinstance(step, Message):
-            self._message(step)
-        elif isinstance(step, Wait):
-            if step.handle in self._started:
-                self._program.wait(_work(step.handle), src=self._src(step.origin))
-        elif isinstance(step, Loop):
-            with self._program.repeat(step.times):
-                self.write(step.body)
-        elif isinstance(step, Plain):
-            self._program.add(step.op, src=self._src(step.origin), **dict(step.fields))
-        else:
-            self._choice(step)
+            return self._collective(step)
+        if isinstance(step, Exchange):
+            return self._exchange(step)
+        if isinstance(step, Message):
+            return self._message(step)
+        src = self._src(step.origin)
+        if isinstance(step, Wait):
+            if step.handle not in self._started:
+                return {}
+            return {"op": "wait", "work": _work(step.handle), "src": src}
+        if isinstance(step, Loop):
+            return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
+        if isinstance(step, Plain):
+            return {"op": step.op, "src": src, **dict(step.fields)}
+        branches = [self._rows(branch) for branch in step.branches]
+        head = {"op": "choice", "name": step.origin.text or "branch", "uniform": step.uniform}
+        return {**head, "src": src, "branches": branches}
 
-    def _choice(self, step: Choice) -> None:
-        name = step.origin.text or None
-        fields = {"uniform": step.uniform, "src": self._src(step.origin)}
-        with self._program.choice(name or "branch", **fields):  # type: ignore[arg-type]
-            for branch in step.branches:
-                with self._program.branch():
-                    self.write(branch)
-
-    def _collective(self, step: Collective) -> None:
-        fields = self._common(step) | {"group": self._names[key_of(step)]}
+    def _collective(self, step: Collective) -> Row:
+        row = self._common(step.op, step)
         if step.handle is not None:
             self._started.add(step.handle)
-            fields |= {"async_": True, "work": _work(step.handle)}
-        if step.op in _REDUCING:
-            fields["reduce_op"] = step.reduce_op
+            row |= {"async": True, "work": _work(step.handle)}
+        if step.op in _REDUCING and step.reduce_op is not None:
+            row["reduce_op"] = step.reduce_op
         if len(step.parts) > 1 and step.op in _COALESCED:
             parts = [_size(part) for part in step.parts]
-            self._program.add("coalesced", kind=step.op, ops=parts, **fields)
-        else:
-            size = {"bytes": step.parts[0].bytes, "dtype": step.parts[0].dtype}
-            if len(step.parts) > 1:
-                size = {"bytes": _total(step), "dtype": None}
-            self._program.add(step.op, root=step.root, **size, **fields)
+            return {**row, "op": "coalesced", "kind": step.op, "ops": parts}
+        if step.root is not None:
+            row["root"] = step.root
+        whole = step.parts[0] if len(step.parts) == 1 else Part(_total(step), None)
+        return row | _size(whole)
 
-    def _common(self, step: Sending) -> dict[str, Any]:
-        return {"label": self._labels.label(step), "src": self._src(step.origin)}
+    def _common(self, op: str, step: Sending) -> Row:
+        key = key_of(step)
+        row = {"op": op, "src": self._src(step.origin), "group": self._names[key]}
+        label = self._labels.label(step, key)
+        if label is not None:
+            row["label"] = label
+        return row
 
-    def _exchange(self, step: Exchange) -> None:
-        group, size = self._names[key_of(step)], _size(step.part)
-        common = self._common(step) | {"group": group} | size
-        ops: list[tuple[str, int]] = []
+    def _exchange(self, step: Exchange) -> Row:
+        common = self._common("", step) | _size(step.part)
+        ops: list[Row] = []
         if step.target not in (None, self._rank):
-            ops.append(("isend", step.target))
+            ops.append({**common, "op": "isend", "peer": step.target})
         if step.source not in (None, self._rank):
-            ops.append(("irecv", step.source))
+            ops.append({**common, "op": "irecv", "peer": step.source})
         if not ops:
-            return
-        work = None
+            return {}
+        row = {"op": "batch", "src": common["src"], "ops": ops}
         if step.handle is not None:
             self._started.add(step.handle)
-            work = _work(step.handle)
-        with self._program.batch(work, src=self._src(step.origin)):
-            for op, peer in ops:
-                self._program.add(op, peer=peer, **common)
+            row["work"] = _work(step.handle)
+        return row
 
-    def _message(self, step: Message) -> None:
-        op, work = "send" if step.sends else "recv", None
+    def _message(self, step: Message) -> Row:
+        row = self._common("send" if step.sends else "recv", step)
+        row["peer"] = step.peer
         if not step.blocking:
             self._started.add(step.handle)
-            op, work = f"i{op}", _work(step.handle)
-        self._program.add(
-            op,
-            peer=step.peer,
-            group=self._names[key_of(step)],
-            work=work,
-            stream=step.stream,
-            **self._common(step),
-            **_size(step.part),
-        )
+            row |= {"op": f"i{row['op']}", "work": _work(step.handle)}
+        if step.stream is not None:
+            row["stream"] = step.stream
+        return row | _size(step.part)
 
     def _src(self, origin: Origin) -> tuple[str, int, str]:
         text = f"{origin.name} ({origin.place})" if origin.place else origin.name
@@ -338,12 +336,12 @@ def _work(handle: str) -> str:
     return handle.replace("[{i}]", "")
 
 
-def _size(part: Any) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in (("bytes", part.bytes), ("dtype", part.dtype))
-        if value is not None
-    }
+def _size(part: Part) -> Row:
+    if part.dtype is None:
+        return {} if part.bytes is None else {"bytes": part.bytes}
+    if part.bytes is None:
+        return {"dtype": part.dtype}
+    return {"bytes": part.bytes, "dtype": part.dtype}
 
 
 def _total(step: Collective) -> int | None:

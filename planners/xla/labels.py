@@ -61,12 +61,14 @@ class Labels:
         for ranks in self._counts.values():
             for origins in ranks.values():
                 for origin in origins:
+                    if not origin.channel:
+                        return False
                     names[origin.program, origin.channel].add(origin.name)
-        return all(channel and len(found) == 1 for (_, channel), found in names.items())
+        return all(len(found) == 1 for found in names.values())
 
-    def label(self, step: Sending) -> str | None:
-        """Return the label of a step, None if it has no identity that its group shares."""
-        key, origin = key_of(step), step.origin
+    def label(self, step: Sending, key: Key) -> str | None:
+        """Return the label of a step of a communicator; None where its group shares no identity."""
+        origin = step.origin
         if key not in self._naming:
             self._choose(key)
         allowed = self._chosen[key]

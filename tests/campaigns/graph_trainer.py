@@ -239,7 +239,11 @@ def main() -> int:
     for pipeline in given.pipelines:
         for model in given.only:
             for mesh in given.meshes:
+                # Rows come when a cell is done, after minutes: what is stopped before has none.
+                print(pipeline, model, mesh, "begins", sep=" | ", file=sys.stderr, flush=True)
                 rows = judge(model, mesh, pipeline, given.jobs)
+                if not rows:
+                    print(pipeline, model, mesh, "(no pass)", "none ran", sep=" | ", flush=True)
                 bad += sum(row.get("valid") is False for row in rows)
                 for row in rows:
                     said = row.get("failed") or f"{row['valid']} {row['outcome']}"

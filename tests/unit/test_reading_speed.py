@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import json
 import sys
+from pathlib import Path
 
 import pytest
 from planguard.planners.common.reading import At
@@ -91,3 +94,56 @@ def test_units_of_fsdp_cost_the_same_each():
         return made
 
     assert calls(256) < 9 * calls(32)
+
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+WRONG = {
+    "megatron": ("1f1b-pp4-variable-batched", "ranks", [
+        {"op": "isend"}, {"op": "sends"}, {"work": -1}, {"work": 0}, {"work": "0"}, {"peer": 4},
+        {"peer": True}, {"group": "none"}, {"group": "g" * 201}, {"shape": [-1]}, {"shape": 4},
+        {"shape": [1 << 40, 1 << 40]}, {"dtype": "float"}, {"name": "F0.0"}, {"ops": []},
+        {"label": None}, {"at": ["a.py", 1]}, {"at": ["a.py", 1.0, "f"]}, {"x-mine": [1]},
+        {"mine": 1}, {"op": None},
+    ]),
+    "alpa": ("1f1b-2x2x2", "instructions", [
+        {"op": "SENDS"}, {"op": "BROADCAST"}, {"task": None}, {"task": "none"}, {"task": 1.5},
+        {"in": [[1], [2]]}, {"in": [-1]}, {"out": [True]}, {"info": "i" * 201}, {"info": 1},
+        {"allgather_uuid": None}, {"allgather_uuid": "1"}, {"skip_grad_sync": 0}, {"x-mine": 1},
+        {"mine": 1}, {"set_empty_buffer": "yes"}, {"op": None},
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_rows_of_a_file_are_read_like_those_in_memory(name, tmp_path):
+    """Rows of a file are records made at once; each is taken or refused as if read by itself."""
+    sample, field, wrong = WRONG[name]
+    document = json.loads((SAMPLES / name / f"{sample}.{name}.json").read_text())
+    assert _said(document, name, tmp_path) == _said(document, name, None)
+    refused = 0
+    for at, change in enumerate(wrong):
+        broken = copy.deepcopy(document)
+        rows = broken[field]
+        rows = (list(rows.values()) if isinstance(rows, dict) else rows)[at % len(rows)]
+        found = [row for row in rows if row["op"] not in ("wait", "sync", "compute", "FREE")]
+        found[at % len(found)].update(change)
+        for key in [key for key, value in change.items() if key == "op" and value is None]:
+            del found[at % len(found)][key]
+        in_memory = _said(broken, name, None)
+        assert _said(broken, name, tmp_path) == in_memory, change
+        refused += isinstance(in_memory, tuple)
+    assert refused > len(wrong) / 3
+
+
+def _said(document, name, folder):
+    """Return the plan of a document, as it is or from a file, or what refuses it."""
+    source = document
+    if folder is not None:
+        source = folder / f"one.{name}.json"
+        source.write_text(json.dumps(document))
+    try:
+        plan = pg.load(source, name="one")
+    except pg.PlanError as error:
+        return error.code, error.path, error.message, error.hint
+    said = json.dumps(plan.to_json())
+    return said.replace(json.dumps(str(source)), json.dumps(f"{name}.json"))

@@ -97,8 +97,8 @@ class Emitter:
             raise Defect(node, "stream", message, value=node.stream, hint=hint)
         return stream
 
-    def _bind(self, node: n.Node) -> None:
-        slot = self.names.define(node, str(node.id))
+    def _bind(self, node: Any) -> None:
+        slot = self.names.define(node, node.id)
         if slot is not None and not self.in_batch:
             self.words += (Kind.BIND, slot, 0, 0, 0, 0)
             self.nodes.append(node)
@@ -204,7 +204,10 @@ class Emitter:
             hint = "leave the action out"
             raise Defect(node, "ops", "a batch needs an operation", hint=hint)
         for index, member in enumerate(node.ops):
-            _check_member(node, member, index)
+            # Asked here, since hardly a member has one of them and batches may have many members.
+            plain = member.work is member.stream is member.after is UNSET
+            if not plain or getattr(member, "async_", UNSET) is not UNSET:
+                _check_member(node, member, index)
         handle = 0 if node.work is UNSET else self.names.handle(node.work) + 1
         self._word(node, Kind.BATCH | (ASYNC if handle else 0), len(node.ops), handle)
         self.in_batch += 1
@@ -224,7 +227,10 @@ class Emitter:
     # --- handles, computation, streams -------------------------------------------------------
 
     def _wait(self, node: n.Wait, _: int) -> None:
-        works = [node.work] if isinstance(node.work, str) else node.work
+        works = node.work
+        if isinstance(works, str):  # most waits: one handle, for which all modes are the same
+            self._word(node, Kind.WAIT, self.names.handle(works))
+            return
         mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
         if not works:
             raise Defect(node, "work", "a wait needs a handle", hint="leave the action out")

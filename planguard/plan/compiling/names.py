@@ -108,7 +108,7 @@ class ProgramNames:
         self.ids[name] = node
         if self._loop is not None:
             self._loop_of[name] = self._loop
-        return self.slot(name)
+        return self.slot(name) if name in self._referenced or self._fused else None
 
     def slot(self, name: str) -> int | None:
         """Return the slot of an id, or None when nothing refers to it."""
@@ -126,7 +126,8 @@ class ProgramNames:
             Defect: No action before this one has the id.
             NeedsUnrollingError: The id may be that of another iteration.
         """
-        self._require(node, "deps", name)
+        if self._has_loop or name not in self.ids:
+            self._require(node, "deps", name)
         slot = self.slot(name)
         assert slot is not None  # noqa: S101 - survey() saw the reference
         return slot
