@@ -204,6 +204,12 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
         decide = _Rest(options, detail)
         return over_branches(plan, columns, model, options, decide)
     has_threads = has_kind(plan, Kind.THREADS_BEGIN)
+    if has_threads:
+        from planguard.reordering.threads.alone import over_lone
+
+        lone = over_lone(plan, columns, _Rest(options, detail))
+        if lone is not None:
+            return lone
     # Where threads are chains of an open order, members in them are members of a block.
     if plan.fusion and not (has_threads and model.family is not Family.HOST):
         from planguard.reordering.buffers.decide import over_flushes

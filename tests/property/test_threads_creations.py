@@ -13,7 +13,6 @@ from oracle.combined import chains_of
 from oracle.enumerator import Effort, OracleBudget
 from oracle.models import MODELS
 from oracle.program import OracleUnsupported
-from test_threads_messages import has_threads
 
 import planguard
 
@@ -25,7 +24,7 @@ NAMES = [name for name in MODELS if name != "mpi-pg"]
 def random_plan(seed: int) -> Item:
     """Return a plan with threads in which groups are made and communicators created."""
     rng = random.Random(f"threads and creations {seed}")
-    while not has_threads(plan := opened.raced(seed, rng)):
+    while not opened.has_threads(plan := opened.raced(seed, rng)):
         pass
     groups = {"world": list(range(plan["world_size"]))}
     groups |= {name: spec["ranks"] for name, spec in plan["groups"].items()}

@@ -30,16 +30,10 @@ def chains(items: list[Any]) -> Iterator[list[Any]]:
             yield from chains(thread)
 
 
-def has_threads(plan: Item) -> bool:
-    """Tell whether some rank of a plan has threads."""
-    programs = (rank["actions"] for rank in plan["ranks"].values())
-    return any(item["op"] == "threads" for actions in programs for item in actions)
-
-
 def random_plan(seed: int) -> Item:
     """Return a plan with threads in which receives take any message, or waits any handle."""
     rng = random.Random(f"threads and messages {seed}")
-    while not has_threads(plan := opened.raced(seed, rng)):
+    while not opened.has_threads(plan := opened.raced(seed, rng)):
         pass
     for rank in plan["ranks"].values():
         for chain in chains(rank["actions"]):

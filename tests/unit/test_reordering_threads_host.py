@@ -182,7 +182,8 @@ def test_fused_buffers_stand_beside_threads() -> None:
 def test_what_is_not_decided_beside_threads_says_so() -> None:
     """Handles of another thread in a block, and the handle of a message that dies in a thread."""
     isend = {"op": "isend", "peer": 1, "bytes": 4, "work": "h"}
-    shared = [[isend], [{"op": "unordered", "body": [{"op": "wait", "work": "h"}]}]]
+    body = [{"op": "wait", "work": "h"}, {"op": "compute"}]
+    shared = [[isend], [{"op": "unordered", "body": body}]]
     dropped = [[isend, {"op": "drop", "work": "h"}], [call("x", 0)]]
     reasons = []
     for body in (shared, dropped):

@@ -57,7 +57,8 @@ def wait(*names: str, **more: Any) -> Item:
 STARVES = plan_of([threads([recv("any")], [recv(1)])], [send(0)], [send(0)])
 ANYBODY = plan_of([threads([recv("any")], [recv("any")])], [send(0)], [send(0)])
 MIXES = plan_of([recv("any", "a"), recv("any", "b")], [threads([send(0, "a")], [send(0, "b")])])
-LOOKS = plan_of([threads([{"op": "probe", "peer": 1}, recv("any")], [])], [send(0)])
+IDLE: Item = {"op": "compute"}
+LOOKS = plan_of([threads([{"op": "probe", "peer": 1}, recv("any")], [IDLE])], [send(0)])
 ONE_OF = plan_of(
     [
         late("x", recv(1, tag=1)),
@@ -191,7 +192,7 @@ def test_creations_whose_order_says_what_is_used_are_not_decided(
 def test_an_exit_takes_along_only_what_its_rank_did_not_wait_for(waited: bool) -> None:
     """Beside threads: what was waited for has met, so an exit behind it loses nothing."""
     started = [late("h", send(1)), *([wait("h")] if waited else []), {"op": "exit"}]
-    plan = plan_of(started, [threads([recv(0)], [])])
+    plan = plan_of(started, [threads([recv(0)], [IDLE])])
     verdict = planguard.check(plan, model="gloo")
     assert verdict.outcome.value == ("SAFE" if waited else "UNKNOWN")
     assert not waited or enumerate_plan(plan, "gloo").outcome == "SAFE"
