@@ -188,6 +188,19 @@ def test_creations_whose_order_says_what_is_used_are_not_decided(
     assert reason in verdict.reasons[0]
 
 
+@pytest.mark.parametrize("model", ["nccl", "nccl-eager", "nccl-serialized", "gloo"])
+def test_two_threads_create_one_communicator_that_was_used_before(model: str) -> None:
+    """A call before makes nothing where nothing is made at first use: both threads wait for the
+    other rank, which waits for what the second thread does behind. This was SAFE.
+    """
+    mine = [reduce("a"), threads([make("init", "a")], [make("init", "a"), make("init", "b")])]
+    plan = plan_of(mine, [reduce("a"), make("init", "b"), make("init", "a")], groups=GROUPS)
+    assert enumerate_plan(plan, model).outcome == "DEADLOCK"
+    verdict = planguard.check(plan, model=model)
+    assert verdict.unknown
+    assert "which two threads may be the first to use" in verdict.reasons[0]
+
+
 @pytest.mark.parametrize("waited", [True, False])
 def test_an_exit_takes_along_only_what_its_rank_did_not_wait_for(waited: bool) -> None:
     """Beside threads: what was waited for has met, so an exit behind it loses nothing."""

@@ -49,6 +49,7 @@ from planguard.reordering.threads.lanes import (
 )
 from planguard.reordering.threads.orders import Orders, Way, orders_of_ranks
 from planguard.semantics.model import Family, strict
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,6 +66,12 @@ if TYPE_CHECKING:
 CODE = "PG102"
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
+
+_NAMELESS = frozenset({Outcome.DEADLOCK, Outcome.MISMATCH})
+"""What is known without labels: that all executions are stuck, that kinds or sizes disagree.
+
+Calls that swap may meet the wrong ones besides, so the others are left open.
+"""
 
 Place = tuple[int, int, int | None]
 """Rank, action index in the plan, member of a batch."""
@@ -92,7 +99,11 @@ def over_interleavings(
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     try:
-        return _search(plan, flat, chained, model, options, fixed).verdict()
+        search = _search(plan, flat, chained, model, options, fixed)
+        verdict = search.verdict()
+        if search.unnamed is not None and verdict.outcome not in _NAMELESS:
+            raise UndecidedError(search.unnamed)
+        return verdict
     except UndecidedError as reached:
         return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
 
@@ -113,6 +124,8 @@ def interleaved(
         UndecidedError: There are more than can be run, or threads are used in an undecided way.
     """
     search = _search(plan, flat, chained, model, options, fixed)
+    if search.unnamed is not None:
+        raise UndecidedError(search.unnamed)
     ways = search.ways()
     for chosen in itertools.product(*ways):
         search.count()
@@ -128,7 +141,7 @@ def _search(
     options: CheckOptions,
     fixed: Fixed,
 ) -> _Search:
-    orders = orders_of_ranks(
+    orders, unnamed = orders_of_ranks(
         flat,
         chained,
         use_tags=model.use_tags,
@@ -138,7 +151,7 @@ def _search(
         takes_along=model.exit_withdraws,
         creates=not model.one_lock,
     )
-    return _Search(plan, flat, orders, model, options, fixed)
+    return _Search(plan, flat, orders, model, options, fixed, unnamed)
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel) -> Reason | None:
@@ -223,7 +236,11 @@ def _starts(fields: dict[str, Any]) -> bool:
 
 @dataclass
 class _Search:
-    """The orders of one plan under one model."""
+    """The orders of one plan under one model.
+
+    Attributes:
+        unnamed: Why calls that may change places cannot be told apart, if they cannot.
+    """
 
     plan: Plan
     flat: dict[str, Any]
@@ -231,6 +248,7 @@ class _Search:
     model: ExecutionModel
     options: CheckOptions
     fixed: Fixed
+    unnamed: Reason | None = None
     runs: int = 0
     deadline: Deadline = field(init=False)
 

@@ -32,6 +32,7 @@ from planguard.reordering.threads.lanes import Call, Home, is_beside, orders_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from planguard.execution.findings.reason import Reason
     from planguard.plan.fixed import FixedPlan
 
 _HOST_ONLY = frozenset({"init", "new_group", "test"})
@@ -338,8 +339,10 @@ def orders_of_ranks(
     exits: bool = False,
     takes_along: bool = False,
     creates: bool = False,
-) -> list[Orders]:
+) -> tuple[list[Orders], Reason | None]:
     """Return the order structure of every rank of a plan with threads.
+
+    And why calls that may change places cannot be told apart, if they cannot: without labels.
 
     Args:
         flat: The annotated flat plan.
@@ -360,21 +363,21 @@ def orders_of_ranks(
         for item in actions:
             _check(item, LASTING - allowed)
             _check_creations(item)
-    named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
+    named, problem = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
         Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along)
         for rank in sorted(ranks)
-    ]
+    ], problem
 
 
 def _named(
     flat: dict[str, Any], ordered: FixedPlan, *, use_tags: bool, any_source: bool
-) -> dict[int, Any]:
-    """Give calls that may change places their implicit identity."""
+) -> tuple[dict[int, Any], Reason | None]:
+    """Give calls that may change places their implicit identity; say why if they have none."""
     _, orders = take_apart(ordered.plan, expand(ordered.plan))
     problem = label_movable(ordered.plan, orders, use_tags=use_tags and not any_source)
-    if problem:
-        raise UndecidedError(problem)
+    if problem is not None:
+        return {int(rank): body["actions"] for rank, body in flat["ranks"].items()}, problem
     labels: dict[tuple[int, int], str] = {}
     for order in orders:
         for block in order.blocks:
@@ -385,7 +388,7 @@ def _named(
     return {
         int(rank): _labeled(body["actions"], int(rank), labels)
         for rank, body in flat["ranks"].items()
-    }
+    }, None
 
 
 def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
