@@ -160,6 +160,9 @@ def _invalid(error: OrderError) -> Finding:
 def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
+        lone = _over_lone(plan, columns, options, detail)
+        if lone is not None:
+            return lone
         routed = _routed(plan, columns, options, detail)
         verdict = _in_turns(plan, columns, options, routed, _Fixed(options, detail))
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
@@ -168,6 +171,15 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
         return with_clashes(verdict, plan, columns)
     except OrderError as error:
         return _open(plan, str(options.model), [_invalid(error)])
+
+
+def _over_lone(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict | None:
+    """Decide a plan with blocks that hold one stretch as the plan without them."""
+    if has_kind(plan, Kind.CHOICE_BEGIN) or not has_kind(plan, Kind.THREADS_BEGIN):
+        return None
+    from planguard.reordering.threads.alone import over_lone
+
+    return over_lone(plan, columns, _Rest(options, detail))
 
 
 def _in_turns(

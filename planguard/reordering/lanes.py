@@ -116,6 +116,15 @@ class OwnLanes:
         self.lane_kind.append(kind)
 
 
+def over_lanes(base: Any) -> OwnLanes:
+    """Return lanes to be written in place of others, lane by lane: threads stay what they are."""
+    found = OwnLanes(base)
+    found.need.extend(base.need)
+    if isinstance(base, OwnLanes):
+        found.gates, found.hosts = base.gates, base.hosts
+    return found
+
+
 def actions_of(columns: Any, rank: int) -> list[int]:
     """Return the action of every entry of a rank; members belong to their batch."""
     found, index = [], -1

@@ -39,7 +39,7 @@ from planguard.kernels.twin_layout import EDGE
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import KIND_MASK, MEMBER, NONE
 from planguard.plan.compiling.operations import rooted_kinds
-from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
+from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of, over_lanes
 from planguard.semantics.model import UNLIMITED
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ class _Rounds:
 
     def __init__(self, base: Any, columns: Any, calls: Leavers, plan: Plan) -> None:
         self.base, self.columns, self.calls, self.plan = base, columns, calls, plan
-        self.out = OwnLanes(base)
-        self.out.need.extend(base.need)
+        self.out = over_lanes(base)
         known = {tuple(base.ext(at)): at for at in range(base.ext_base, len(base.need))}
         self.of: dict[tuple[int, int], int] = {}
         self.entry: dict[tuple[int, int], int] = {}

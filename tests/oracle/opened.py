@@ -187,6 +187,11 @@ def raced(seed: int, rng: random.Random) -> Item:
     }
 
 
+def has_threads(document: Item) -> bool:
+    """Tell whether some rank of a raced plan has threads."""
+    return any(item["op"] == "threads" for program in programs(document) for item in program)
+
+
 def _labeled_call(
     number: int, world: int, groups: dict[str, list[int]], rng: random.Random
 ) -> dict[int, list[Item]]:

@@ -36,9 +36,9 @@ class Choice:
 class State(NamedTuple):
     """A state: what each rank issued, in order, and what started and completed since.
 
-    The last four are for executions that are not confluent: operations whose handle died before
-    its match, operations taken away by an exit, the picks of wildcard receives, and the ranks whose
-    host keeps the one lock of its process.
+    The last five are for executions that are not confluent: operations whose handle died before
+    its match, operations taken away by an exit, the picks of wildcard receives, the ranks whose
+    host keeps the one lock of its process, and the probes of threads that saw a message.
     """
 
     order: tuple[tuple[int, ...], ...]
@@ -48,10 +48,14 @@ class State(NamedTuple):
     withdrawn: int = 0
     bound: frozenset[tuple[int, int]] = frozenset()
     held: int = 0
+    seen: frozenset[tuple[int, int]] = frozenset()
 
 
 class Event(NamedTuple):
     """`issue` (rank, step), `start` (launch), `complete` (operation) or `bind` (recv, send).
+
+    `see` (rank, step) is a probe of one of several threads that sees a message; what was seen may
+    be taken before that thread goes on.
 
     `hold` (rank) is the host of a rank that takes the lock of its process for a wait.
 
@@ -219,7 +223,9 @@ class System:
             return True
         if block.one_of and not any(not bits & ~state.completed for bits in block.one_of):
             return True
-        return block.look is not None and not self._in_sight(state, rank, block.look)
+        if block.look is None or (rank, index) in state.seen:
+            return False
+        return self.lowered.threads or not self._in_sight(state, rank, block.look)
 
     def standing(self, state: State, rank: int) -> list[int]:
         """List the issued steps at which a rank stands: at most one for each of its threads."""
@@ -394,6 +400,7 @@ class System:
             ]
         if self.lowered.wildcards:
             events += self._binds(state)
+            events += self._sightings(state)
         events += [
             Event("complete", operation.id)
             for operation in self.lowered.operations
@@ -412,6 +419,8 @@ class System:
             return state._replace(started=state.started | bits)
         if event.name == "hold":
             return state._replace(held=state.held | 1 << event.first)
+        if event.name == "see":
+            return state._replace(seen=state.seen | {(event.first, event.second)})
         if event.name == "bind":
             return state._replace(bound=state.bound | {(event.first, event.second)})
         return state._replace(completed=state.completed | 1 << event.first)
@@ -427,6 +436,20 @@ class System:
             lost = view.issued & ~state.completed
             state = state._replace(withdrawn=state.withdrawn | lost)
         return state
+
+    def _sightings(self, state: State) -> list[Event]:
+        """List the probes of threads that see a message now."""
+        if not self.lowered.threads:
+            return []
+        standing = (
+            (rank, i) for rank in range(len(state.order)) for i in self.standing(state, rank)
+        )
+        looks = ((rank, i, self.view(state, rank).blocks[i].look) for rank, i in standing)
+        return [
+            Event("see", rank, index)
+            for rank, index, look in looks
+            if look is not None and self._in_sight(state, rank, look)
+        ]
 
     def _binds(self, state: State) -> list[Event]:
         """List the picks of receives: each may take the first free message it accepts of a rank."""

@@ -111,3 +111,15 @@ def test_a_witness_of_threads_that_block_is_executed_again():
         "PG102",
         "PG107",
     }
+
+
+@pytest.mark.parametrize("model", NCCL)
+def test_a_thread_waits_for_a_barrier_where_it_says_so(model):
+    """Between an asynchronous barrier and the wait for it the host goes on: it creates a
+    communicator that the other rank creates first. This was DEADLOCK.
+    """
+    barrier = {"op": "barrier", "async": True, "work": "h", "label": "b"}
+    made, wait = {"op": "init", "group": "B"}, {"op": "wait", "work": "h"}
+    mine = [{"op": "init", "group": "world"}, threads([barrier, made, wait], [{"op": "compute"}])]
+    other = [{"op": "init", "group": "world"}, made, barrier, wait]
+    assert outcome_of(plan_of(mine, other), model) == "SAFE"

@@ -180,13 +180,13 @@ def test_fused_buffers_stand_beside_threads() -> None:
 
 
 def test_what_is_not_decided_beside_threads_says_so() -> None:
-    """Handles of another thread in a block, creation in a thread, and messages that compete."""
+    """Handles of another thread in a block, and the handle of a message that dies in a thread."""
     isend = {"op": "isend", "peer": 1, "bytes": 4, "work": "h"}
-    shared = [[isend], [{"op": "unordered", "body": [{"op": "wait", "work": "h"}]}]]
-    anyone = [[{"op": "recv", "peer": "any", "bytes": 4}], [call("x", 0)]]
-    created = [[{"op": "init", "group": "x"}], [call("x", 0)]]
+    body = [{"op": "wait", "work": "h"}, {"op": "compute"}]
+    shared = [[isend], [{"op": "unordered", "body": body}]]
+    dropped = [[isend, {"op": "drop", "work": "h"}], [call("x", 0)]]
     reasons = []
-    for body in (shared, anyone, created):
+    for body in (shared, dropped):
         plan = plan_of(
             [{"op": "threads", "threads": body}], [{"op": "recv", "peer": 0, "bytes": 4}]
         )
@@ -194,8 +194,7 @@ def test_what_is_not_decided_beside_threads_says_so() -> None:
         assert verdict.unknown
         reasons.append(verdict.reasons[0])
     assert "two threads in a given order" in reasons[0]
-    assert "messages that compete" in reasons[1]
-    assert "init in a thread" in reasons[2]
+    assert "a dropped handle" in reasons[1]
 
 
 def test_a_weaker_answer_says_why():

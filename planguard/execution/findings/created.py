@@ -99,7 +99,7 @@ def with_clashes(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
             found,
             outcome=Outcome.MISMATCH,
             models={**verdict.models, verdict.model: Outcome.MISMATCH},
-            complete=verdict.complete or not verdict.unknown,
+            complete=verdict.complete,
             proved=(),
             reasons=verdict.reasons,
             safe_iff=(),

@@ -61,11 +61,11 @@ from planguard.reordering.rooted import (
 )
 from planguard.semantics.hazards import HAZARDS
 from planguard.semantics.model import UNLIMITED, Family, strict
-from planguard.verdict import Finding, Met, Outcome, Verdict
+from planguard.verdict import Met, Outcome, Verdict
 from planguard.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions
@@ -107,22 +107,35 @@ def over_matches(
         flat = named(flat)
         if not has_choice(flat):
             return settled(plan, flat, model, fixed)
-    reason = _unclear(flat, model, is_renamed=is_renamed)
+    reason = cannot_compete(flat, model) or (RENAMED if is_renamed else None)
     if reason is not None:
         return open_verdict(plan, model.name, reason)
     if model.family is Family.DEVICE:
         return settled(plan, untagged(flat), model, fixed)
-    search = _Search(plan, flat, model, options, fixed)
+    search = Meetings(plan, flat, model, options, fixed)
     try:
         return search.verdict()
     except UndecidedError as reached:
-        reason = reached.reason.about("the ways to match its messages")
+        reason = reached.reason.about(SEARCHED)
         verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
 
 
-def _unclear(flat: dict[str, Any], model: ExecutionModel, *, is_renamed: bool) -> Reason | None:
-    """Return why a plan cannot be searched under a model, if it cannot."""
+RENAMED = construct(
+    "messages that compete beside new_group, where ranks do not create the same groups in "
+    "one order, once each and before they use them: torch names a group by its place in "
+    "that order"
+)
+SEARCHED = "the ways to match its messages"
+
+
+def cannot_compete(flat: dict[str, Any], model: ExecutionModel) -> Reason | None:
+    """Return why messages that compete are not searched under a model, if they are not.
+
+    Args:
+        flat: The annotated flat plan, with or without threads.
+        model: The execution model.
+    """
     ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
     inner = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
     kinds = {item["op"] for item in ops}
@@ -133,12 +146,6 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, *, is_renamed: bool) -
             return construct(
                 "a wait for any or some of several handles, where waits are stream edges"
             )
-    if is_renamed:
-        return construct(
-            "messages that compete beside new_group, where ranks do not create the same groups in "
-            "one order, once each and before they use them: torch names a group by its place in "
-            "that order"
-        )
     if "exit" in kinds and model.exit_withdraws:
         return construct("messages that compete beside an exit, which may take some of them along")
     if "drop" in kinds and model.drops_kill:
@@ -148,8 +155,34 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel, *, is_renamed: bool) -
     return None
 
 
-class _Search:
-    """The search of one plan under one model."""
+class Hosts(Protocol):
+    """How the ranks of a flat plan run, where that is more than one action after the other."""
+
+    def kernels(self, widths: list[list[int]], base: Any) -> Any:
+        """Return the kernels that run it.
+
+        Args:
+            widths: Per rank and action, how many actions stand for it in what is run.
+            base: Kernels to build on; those in use where None.
+        """
+        ...
+
+    def is_execution(self, lanes: Any, at: Sequence[int]) -> bool:
+        """Tell whether an execution ends where the lanes stand, each before some word."""
+        ...
+
+
+class Meetings:
+    """The search of one plan under one model: every way in which its messages meet.
+
+    Args:
+        plan: The plan.
+        flat: Its annotated flat form, one action after the other.
+        model: The execution model, one of hosts.
+        options: Options; ``budget`` bounds the search in seconds.
+        fixed: Decides a fixed plan.
+        hosts: How its ranks run; None where each is one program.
+    """
 
     def __init__(
         self,
@@ -158,10 +191,12 @@ class _Search:
         model: ExecutionModel,
         options: CheckOptions,
         fixed: Fixed,
+        hosts: Hosts | None = None,
     ) -> None:
         self.plan, self.model, self.options, self.fixed = plan, model, options, fixed
+        self.hosts = hosts
         self.messages = Messages(flat if model.send_modes else without_modes(flat))
-        self.states = 0
+        self.states = self.ends = 0
         self.sends: dict[int, tuple[int, int, int | None]] = {}
         self.left: dict[int, tuple[int, int]] = {}
         self.waits: dict[tuple[int, int], tuple[int, str]] = {}
@@ -180,40 +215,47 @@ class _Search:
         Raises:
             UndecidedError: There are more than can be searched.
         """
+        found = list(self.parts())
+        parts = [part for part, _ in found]
+        shown = shown_of(parts, together(parts))
+        own = next(own for part, own in found if part is shown)
+        full = self.fixed(shown.ordered.plan, self.settled, brief=False, implementation=own)
+        verdict = combined(self.plan, parts, full, shown, CODE)
+        evidence = replace(verdict.evidence, schedules=self.ends, states=self.states)
+        return with_own_hazards(replace(verdict, evidence=evidence), self.plan)
+
+    def parts(self) -> Iterator[tuple[Part, Any]]:
+        """Yield what every kind of ending says, and the kernels that run it.
+
+        Raises:
+            UndecidedError: There are more than can be searched.
+        """
         ends, self.states = endings(self.machine, STATES[kernels.IMPLEMENTATION], self.deadline)
+        ends = list(filter(self._is_execution, ends))
+        self.ends = len(ends)
         chosen = self._representatives(ends)
         if len(chosen) > ENDINGS and not self.deadline.is_bounded:
             raise UndecidedError(too_many(f"more than {ENDINGS:,} endings"))
-        found: list[tuple[Part, EarlyKernels | None]] = []
-        for state in chosen:
+        for number, state in enumerate(chosen):
             if self.deadline.expired():
-                raise UndecidedError(out_of_time(f" after {len(found):,} endings"))
-            found.append(self._part(state))
-        parts = [part for part, _ in found]
-        shown = shown_of(parts, together(parts))
-        early = next(early for part, early in found if part is shown)
-        full = self.fixed(shown.ordered.plan, self.settled, brief=False, implementation=early)
-        verdict = combined(self.plan, parts, full, shown, CODE)
-        evidence = replace(verdict.evidence, schedules=len(ends), states=self.states)
-        return replace(verdict, evidence=evidence, findings=self._findings(verdict))
+                raise UndecidedError(out_of_time(f" after {number:,} endings"))
+            yield self._part(state)
 
-    def _findings(self, verdict: Verdict) -> tuple[Finding, ...]:
-        """Return the findings with the hazards of the plan, not those of the way that is shown.
-
-        There every wait for one of several is a wait for the one that was picked.
-        """
-        own = [f for f in verdict.findings if f.code not in HAZARDS or f.subkind is not None]
-        own += hazard_findings(self.plan, self.model.name)
-        return tuple(sorted(own, key=lambda f: report_order(f.severity, f.code)))
+    def _is_execution(self, state: State) -> bool:
+        """Tell whether an execution ends like this."""
+        at = [place // 2 for place in state.at]
+        return self.hosts is None or self.hosts.is_execution(self.machine.lanes, at)
 
     # --- the machine -------------------------------------------------------------------------
 
     def _machine(self) -> Machine:
-        execution = self._lowered(array("I"))
+        widths = [self._widths(rank) for rank in range(self.plan.world_size)]
+        implementation = self.hosts and self.hosts.kernels(widths, None)
+        execution = self._lowered(array("I"), implementation)
         # Ranks go on behind a round whose members disagree, as if they agreed: what hangs then
         # hangs for a reason of its own.
         rounds = blocking_rounds(execution, candidates(execution))
-        execution = self._lowered(rounds) if rounds else execution
+        execution = self._lowered(rounds, implementation) if rounds else execution
         arrivals = _arrivals(execution.lanes)
         match = {m.number: self._match(arrivals, m) for m in self.messages.all}
         lanes, eager = execution.lanes, self._eager(arrivals) if self.model.eager else {}
@@ -235,7 +277,7 @@ class _Search:
             self._alternatives(),
         )
 
-    def _lowered(self, forced: array[int]) -> Execution:
+    def _lowered(self, forced: array[int], implementation: Any) -> Execution:
         return execute(
             self.separated.plan,
             self.columns,
@@ -243,6 +285,7 @@ class _Search:
             strict(self.settled),
             origins=True,
             forced=forced,
+            implementation=implementation,
         )
 
     def _entries(self, rank: int) -> list[int]:
@@ -253,9 +296,12 @@ class _Search:
 
     def _positions(self, rank: int) -> list[int]:
         """Return the position in the plan of every action of the separated plan."""
+        return [at for at, width in enumerate(self._widths(rank)) for _ in range(width)]
+
+    def _widths(self, rank: int) -> list[int]:
+        """Return how many actions of the separated plan stand for each action of the plan."""
         program = self.messages.programs[str(rank)]
-        widths = [len(action["work"]) if is_choice_wait(action) else 1 for action in program]
-        return [at for at, width in enumerate(widths) for _ in range(width)]
+        return [len(action["work"]) if is_choice_wait(action) else 1 for action in program]
 
     def _position(self, rank: int, entry: int) -> int:
         """Return the position in the plan of an entry of the separated plan."""
@@ -317,7 +363,7 @@ class _Search:
     def _differs(self, receive: int, send: int) -> bool:
         return self.messages.all[receive].said != self.messages.all[send].said
 
-    def _part(self, state: State) -> tuple[Part, EarlyKernels | None]:
+    def _part(self, state: State) -> tuple[Part, Any]:
         """Return what an ending says.
 
         A receive from anybody that is stuck waits for one of several: a mismatch explains it where
@@ -333,14 +379,17 @@ class _Search:
         others = (self._part_with(state, guesses) for guesses in tried[1:])
         return next((found for found in others if found[0].outcome is Outcome.MISMATCH), first)
 
-    def _part_with(self, state: State, guesses: dict[int, int]) -> tuple[Part, EarlyKernels | None]:
+    def _part_with(self, state: State, guesses: dict[int, int]) -> tuple[Part, Any]:
         meeting = self._meeting(state)
         ordered = self.messages.settled(meeting, guesses)
         left = frozenset(self.left[match] for match in state.buffered & self.left.keys())
-        early = None
+        own: Any = None
         if left:
-            early = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, left)
-        verdict = self.fixed(ordered.plan, self.settled, brief=True, implementation=early)
+            own = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, left)
+        if self.hosts is not None:
+            programs = (self.messages.programs[str(rank)] for rank in self.messages.ranks())
+            own = self.hosts.kernels([[1] * len(program) for program in programs], own)
+        verdict = self.fixed(ordered.plan, self.settled, brief=True, implementation=own)
         notes, matches = (*self._notes(meeting), *self._leaves(left)), self._matches(meeting)
         advice = self._advice(meeting, left)
         part = Part(ordered, verdict, notes, differs=True, matches=matches, help=advice)
@@ -349,7 +398,7 @@ class _Search:
             raise InternalError("an execution that completed does not complete when re-executed")
         if is_stuck and part.is_safe:
             raise InternalError("an execution that got stuck completes when re-executed")
-        return part, early
+        return part, own
 
     def _meeting(self, state: State) -> Meeting:
         buffered = frozenset(self.sends[match] for match in state.buffered & self.sends.keys())
@@ -428,6 +477,17 @@ class _Search:
     def _name(self, message: Message) -> str:
         action = self.messages.programs[str(message.rank)][message.at]
         return f"r{message.rank}#{action[AT]} {action['op']}"
+
+
+def with_own_hazards(verdict: Verdict, plan: Plan) -> Verdict:
+    """Return a verdict with the hazards of the plan, not those of the way that is shown.
+
+    There every wait for one of several is a wait for the one that was picked.
+    """
+    own = [f for f in verdict.findings if f.code not in HAZARDS or f.subkind is not None]
+    own += hazard_findings(plan, verdict.model)
+    findings = tuple(sorted(own, key=lambda f: report_order(f.severity, f.code)))
+    return replace(verdict, findings=findings)
 
 
 def _arrivals(lanes: Any) -> dict[tuple[int, int], list[int]]:

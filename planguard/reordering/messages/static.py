@@ -156,15 +156,16 @@ def untagged(flat: dict[str, Any]) -> dict[str, Any]:
     return {
         **flat,
         "ranks": {
-            rank: {**body, "actions": [_untagged(action) for action in body["actions"]]}
+            rank: {**body, "actions": [without_any_tag(action) for action in body["actions"]]}
             for rank, body in flat["ranks"].items()
         },
     }
 
 
-def _untagged(action: dict[str, Any]) -> dict[str, Any]:
+def without_any_tag(action: dict[str, Any]) -> dict[str, Any]:
+    """Return an action that names a tag, where tags mean nothing."""
     if action["op"] == "batch":
-        return {**action, "ops": [_untagged(part) for part in action["ops"]]}
+        return {**action, "ops": [without_any_tag(part) for part in action["ops"]]}
     return {**action, "tag": 0} if action.get("tag") == ANY else action
 
 

@@ -31,8 +31,7 @@ def holds_up(flat: dict[str, Any], model: ExecutionModel) -> bool:
                 calls = [fields for thread in threads for fields in leaves(thread)]
                 if any(fields["op"] in HOST for fields in calls):
                     return True
-                used = {c for fields in calls for c in made_by(fields, int(rank), model)}
-                if model.lazy_init and used - before:
+                if {c for fields in calls for c in made_by(fields, int(rank), model)} - before:
                     return True
             for fields in leaves([item]):
                 before |= made_by(fields, int(rank), model)
@@ -53,10 +52,7 @@ def made_twice(flat: dict[str, Any], model: ExecutionModel) -> Communicator | No
                 seen = set[Communicator]()
                 for thread in threads:
                     own = {
-                        c
-                        for fields in leaves(thread)
-                        if model.lazy_init or fields["op"] == "init"
-                        for c in made_by(fields, int(rank), model)
+                        c for fields in leaves(thread) for c in made_by(fields, int(rank), model)
                     } - before
                     if seen & own:
                         return min(seen & own)
@@ -67,7 +63,9 @@ def made_twice(flat: dict[str, Any], model: ExecutionModel) -> Communicator | No
 
 
 def made_by(fields: dict[str, Any], rank: int, model: ExecutionModel) -> set[Communicator]:
-    """Return the communicators that an action needs, so that they exist after it."""
+    """Return the communicators that exist after an action: it makes those that do not yet."""
+    if not model.lazy_init and fields["op"] != "init":
+        return set()
     batched = fields["op"] == "batch"
     found: set[Communicator] = set()
     for part in fields["ops"] if batched else [fields]:

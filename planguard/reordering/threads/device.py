@@ -36,7 +36,7 @@ from planguard.kernels.twin_rules import (
     Signatures,
     Why,
 )
-from planguard.plan.actions import NONE
+from planguard.plan.actions import NONE, Kind
 from planguard.reordering.lanes import OwnLanes, actions_of
 from planguard.reordering.threads.lanes import (
     Call,
@@ -61,6 +61,13 @@ class _DeviceLowerer(Lowerer):
 
     def close_gate(self) -> None:
         """Do nothing: every launch waits for its own host."""
+
+    def wait_handle(self, at: int, target: int) -> None:
+        """Wait for a handle; a host waits for a barrier where its thread does, not at the call."""
+        entry = at - self.begin
+        self._wait(self.lane_of(at), target, entry, Why.WAIT_HANDLE)
+        if self.kind_at(self.begin + target) == Kind.BARRIER:
+            self.put_awaits(self.host_lane(), self.awaits[target], entry, Why.WAIT_HANDLE)
 
     def _drain(self, entry: int) -> None:
         """Let the host wait for all that is queued; launches of other threads do not."""

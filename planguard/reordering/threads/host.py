@@ -24,22 +24,37 @@ from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
 from planguard.plan.actions import NONE
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import SENDS, STARTED, bytes_of
+from planguard.plan.vocabulary import RECEIVES, SENDS, bytes_of, is_async
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.lanes import actions_of
-from planguard.reordering.messages.static import plain
+from planguard.reordering.messages.decide import CODE as COMPETING
+from planguard.reordering.messages.decide import (
+    RENAMED,
+    Meetings,
+    cannot_compete,
+    with_own_hazards,
+)
+from planguard.reordering.messages.static import alive, named, plain, renames, without_any_tag
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
 from planguard.reordering.rooted import EarlyKernels, leavers, left_early, refuse_batched
 from planguard.reordering.threads.created import made_twice
 from planguard.reordering.threads.device import DeviceThreadKernels
-from planguard.reordering.threads.lanes import ThreadKernels, at_gates, threads_left
+from planguard.reordering.threads.lanes import (
+    ThreadKernels,
+    at_gates,
+    is_beside,
+    threads_left,
+    widened,
+)
 from planguard.reordering.threads.orders import Orders, Way, orders_of_ranks
 from planguard.semantics.model import Family, strict
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from planguard.execution.findings.reason import Reason
     from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions, Deadline
     from planguard.plan.fixed import FixedPlan
@@ -51,6 +66,12 @@ if TYPE_CHECKING:
 CODE = "PG102"
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
+
+_NAMELESS = frozenset({Outcome.DEADLOCK, Outcome.MISMATCH})
+"""What is known without labels: that all executions are stuck, that kinds or sizes disagree.
+
+Calls that swap may meet the wrong ones besides, so the others are left open.
+"""
 
 Place = tuple[int, int, int | None]
 """Rank, action index in the plan, member of a batch."""
@@ -75,10 +96,14 @@ def over_interleavings(
         fixed: Decides a fixed plan with kernels of its own.
     """
     reason = _unclear(flat, model)
-    if reason:
-        return open_verdict(plan, model.name, construct(reason))
+    if reason is not None:
+        return open_verdict(plan, model.name, reason)
     try:
-        return _search(plan, flat, chained, model, options, fixed).verdict()
+        search = _search(plan, flat, chained, model, options, fixed)
+        verdict = search.verdict()
+        if search.unnamed is not None and verdict.outcome not in _NAMELESS:
+            raise UndecidedError(search.unnamed)
+        return verdict
     except UndecidedError as reached:
         return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
 
@@ -99,6 +124,8 @@ def interleaved(
         UndecidedError: There are more than can be run, or threads are used in an undecided way.
     """
     search = _search(plan, flat, chained, model, options, fixed)
+    if search.unnamed is not None:
+        raise UndecidedError(search.unnamed)
     ways = search.ways()
     for chosen in itertools.product(*ways):
         search.count()
@@ -114,49 +141,106 @@ def _search(
     options: CheckOptions,
     fixed: Fixed,
 ) -> _Search:
-    orders = orders_of_ranks(
+    orders, unnamed = orders_of_ranks(
         flat,
         chained,
         use_tags=model.use_tags,
-        any_source=False,
+        any_source=_competes(flat, model),
         device=model.family is Family.DEVICE,
         exits=not (model.one_lock or model.pre_barrier),
         takes_along=model.exit_withdraws,
+        creates=not model.one_lock,
     )
-    return _Search(plan, flat, orders, model, options, fixed)
+    return _Search(plan, flat, orders, model, options, fixed, unnamed)
 
 
-def _unclear(flat: dict[str, Any], model: ExecutionModel) -> str:
-    ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
-    kinds = {item["op"] for item in ops}
-    if "probe" in kinds or any(is_choice_wait(item) or _is_wild(item) for item in ops):
-        return "`threads` beside messages that compete, where a call blocks its thread"
+def _unclear(flat: dict[str, Any], model: ExecutionModel) -> Reason | None:
+    if _is_contested(flat, model) and (reason := cannot_compete(flat, model)) is not None:
+        return reason
+    beside = _beside(flat, model)
+    return construct(beside) if beside else None
+
+
+def _beside(flat: dict[str, Any], model: ExecutionModel) -> str:
+    kinds = {item["op"] for body in flat["ranks"].values() for item in leaves(body["actions"])}
     if model.exit_withdraws and any(map(_may_lose, flat["ranks"].values())):
         return "`threads` beside an exit, which may take what they sent along"
     if "drop" in kinds and model.drops_kill:
         return "`threads` beside a dropped handle, which may die before its match or after it"
-    if model.family is Family.DEVICE and (twice := made_twice(flat, model)) is not None:
+    if (twice := made_twice(flat, model)) is not None:
         return f"the communicator of {twice[0]}, which two threads may be the first to use"
     return ""
 
 
+def _competes(flat: dict[str, Any], model: ExecutionModel) -> bool:
+    """Tell whether messages compete: who takes which depends on the order of calls of a rank.
+
+    Where tags mean nothing "any tag" is no choice.
+    """
+    ops = [item for body in flat["ranks"].values() for item in leaves(body["actions"])]
+    parts = [part for item in ops for part in (item["ops"] if item["op"] == "batch" else [item])]
+    values = {part.get(name) for part in parts for name in _OPEN[: 1 + model.use_tags]}
+    return ANY in values or any(part["op"] == "probe" for part in parts)
+
+
+_OPEN = ("peer", "tag")
+
+
+def _is_contested(flat: dict[str, Any], model: ExecutionModel) -> bool:
+    """Tell whether messages compete, or a wait is for one of several handles."""
+    ops = (item for body in flat["ranks"].values() for item in leaves(body["actions"]))
+    return _competes(flat, model) or any(map(is_choice_wait, ops))
+
+
+def _looks_beside(way: Way) -> bool:
+    """Tell whether a probe and a receive on one communicator are calls of two threads."""
+    calls = list(zip(way.actions, way.calls, strict=True))
+    parts = [
+        (part["op"], part.get("group", "world"), call.home)
+        for fields, call in calls
+        for part in (fields["ops"] if fields["op"] == "batch" else [fields])
+    ]
+    probes = [(group, home) for op, group, home in parts if op == "probe"]
+    takers = [(group, home) for op, group, home in parts if op in RECEIVES]
+    return any(
+        group == other and is_beside(home, its) for group, home in probes for other, its in takers
+    )
+
+
 def _may_lose(body: dict[str, Any]) -> bool:
-    """Whether a rank may leave while something is in flight that it did not stand in."""
-    ops = list(leaves(body["actions"]))
-    if not any(item["op"] == "exit" for item in ops):
-        return False
-    starts = {*STARTED.values(), "batch"}
-    return any(item.get("async") or item["op"] in starts for item in ops)
+    """Whether a rank may leave while something is in flight that it did not stand in.
+
+    What its program waited for has ended. Where an exit stands in a block, what came before it
+    depends on the order.
+    """
+    flying: Counter[Any] = Counter()
+    for item in body["actions"]:
+        if item["op"] == "exit":
+            return flying.total() > 0
+        inner = list(leaves([item]))
+        for fields in inner:
+            if _starts(fields):
+                flying[fields.get("work", fields[AT])] += 1
+            elif fields["op"] == "wait" and not is_choice_wait(fields):
+                work = fields["work"]
+                flying.subtract([work] if isinstance(work, str) else work)
+        if any(fields["op"] == "exit" for fields in inner):
+            return any(_starts(fields) for fields in leaves(body["actions"]))
+    return False
 
 
-def _is_wild(item: dict[str, Any]) -> bool:
-    parts = item["ops"] if item["op"] == "batch" else [item]
-    return any(ANY in {part.get("peer"), part.get("tag")} for part in parts)
+def _starts(fields: dict[str, Any]) -> bool:
+    """Tell whether a call goes on without its host."""
+    return is_async(fields) or (fields["op"] == "batch" and "work" in fields)
 
 
 @dataclass
 class _Search:
-    """The orders of one plan under one model."""
+    """The orders of one plan under one model.
+
+    Attributes:
+        unnamed: Why calls that may change places cannot be told apart, if they cannot.
+    """
 
     plan: Plan
     flat: dict[str, Any]
@@ -164,6 +248,7 @@ class _Search:
     model: ExecutionModel
     options: CheckOptions
     fixed: Fixed
+    unnamed: Reason | None = None
     runs: int = 0
     deadline: Deadline = field(init=False)
 
@@ -178,6 +263,8 @@ class _Search:
             UndecidedError: A rooted collective that may be left early is in a batch.
         """
         ways = self.ways()
+        if self.is_contested:
+            return self._over_meetings(ways)
         only_one = all(len(found) == 1 for found in ways)
         model = self.model if only_one or not self.model.eager else self._picked_early()
         found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
@@ -186,12 +273,55 @@ class _Search:
             for end in self._ends(model):
                 may_end = self._may_end_early(chosen) if model is not self.model else frozenset()
                 found += [(*part, end) for part in self._parts(chosen, may_end, end, notes)]
+        verdict = self._shown(found, CODE)
+        return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+
+    def _over_meetings(self, ways: list[list[Way]]) -> Verdict:
+        """Return the verdict where messages compete: in each order, every way to meet."""
+        found: list[tuple[Part, Any, ExecutionModel]] = []
+        states = 0
+        for chosen in itertools.product(*ways):
+            self.count()
+            notes = self.notes(chosen, ways)
+            search = self._meetings(chosen)
+            for part, kernels in search.parts():
+                own = replace(part, notes=(*notes, *part.notes))
+                found.append((own, kernels, search.settled))
+                self.runs += 1
+            states += search.states
+        is_one = all(len(way) == 1 for way in ways)
+        verdict = self._shown(found, COMPETING if is_one else CODE)
+        evidence = replace(verdict.evidence, schedules=self.runs, states=states)
+        return with_own_hazards(replace(verdict, evidence=evidence), self.plan)
+
+    def _meetings(self, chosen: tuple[Way, ...]) -> Meetings:
+        """Return the search over who meets whom in one order.
+
+        Raises:
+            UndecidedError: Ranks create groups in a way that does not tell which is which.
+            UndecidedError: A receive of another thread may take what a probe looks for, whichever
+                is called first: that a probe sees a message is no step that only enables more.
+        """
+        if any(map(_looks_beside, chosen)):
+            raise UndecidedError("a probe beside receives of another thread of its rank")
+        flat = alive({**self.flat, "ranks": self._programs(chosen, frozenset())})
+        if renames(flat, self.plan):
+            raise UndecidedError(RENAMED)
+        hosts = _Hosts(chosen)
+        return Meetings(self.plan, named(flat), self.model, self.options, self.fixed, hosts)
+
+    def _shown(self, found: list[tuple[Part, Any, ExecutionModel]], code: str) -> Verdict:
+        """Return what all parts say together, with the findings of the one that is shown."""
         parts = [part for part, _, _ in found]
         shown = shown_of(parts, together(parts))
         kernels, end = next((kernels, end) for part, kernels, end in found if part is shown)
         full = self.fixed(shown.ordered.plan, end, brief=False, implementation=kernels)
-        verdict = combined(self.plan, parts, full, shown, CODE)
-        return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+        return combined(self.plan, parts, full, shown, code)
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether messages compete, or a wait is for one of several handles."""
+        return _is_contested(self.flat, self.model)
 
     def ways(self) -> list[list[Way]]:
         """Return the orders of every rank."""
@@ -252,7 +382,7 @@ class _Search:
             self.count()
             ordered, kernels, more = self.made(chosen, early, model)
             runs = _runs(ordered, model, kernels)
-            if not at_gates(runs[-1]) and _leaves(runs[-1], chosen):
+            if _is_execution(runs[-1].lanes, runs[-1].state.pc, chosen):
                 verdict = self.fixed(ordered.plan, model, brief=True, implementation=kernels)
                 yield Part(ordered, verdict, (*notes, *more), differs=True), kernels
             stuck = {place for one in runs for place in _waited(one, chosen)} & may_end - early
@@ -278,15 +408,23 @@ class _Search:
 
     def _ordered(self, chosen: tuple[Way, ...], early: frozenset[Place]) -> FixedPlan:
         """Return the plan in one order, with sends that finish early marked."""
-        ranks = {
-            str(rank): [_buffered(rank, self._said(fields), early) for fields in way.actions]
+        programs = self._programs(chosen, early)
+        return written(self.flat, {rank: body["actions"] for rank, body in programs.items()})
+
+    def _programs(
+        self, chosen: tuple[Way, ...], early: frozenset[Place]
+    ) -> dict[str, dict[str, list[Any]]]:
+        return {
+            str(rank): {
+                "actions": [_buffered(rank, self._said(fields), early) for fields in way.actions]
+            }
             for rank, way in enumerate(chosen)
         }
-        return written(self.flat, ranks)
 
     def _said(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return what the model reads of an action: some have no modes of sends."""
-        return fields if self.model.send_modes else plain(fields)
+        """Return what the model reads of an action: some have no modes of sends, some no tags."""
+        told = fields if self.model.send_modes else plain(fields)
+        return told if self.model.use_tags else without_any_tag(told)
 
     # --- calls that finish early ---------------------------------------------------------------
 
@@ -397,13 +535,35 @@ def _issued(lanes: Any, rank: int, match: int) -> Iterator[tuple[int, int]]:
                 steps[lanes.origin[at]] += 1
 
 
-def _leaves(run: Execution, chosen: Sequence[Way]) -> bool:
-    """Tell whether each rank that leaves in a thread gets there, and no other one could leave."""
+def _is_execution(lanes: Any, at: Sequence[int], chosen: Sequence[Way]) -> bool:
+    """Tell whether an execution ends where the lanes of an order stand.
+
+    No thread is held back by the order alone, each rank that leaves in a thread gets there, and no
+    other one could leave.
+    """
+    if at_gates(lanes, at):
+        return False
     for rank, way in enumerate(chosen):
-        stand = threads_left(run, rank) if way.leaves or way.stays else set()
+        stand = threads_left(lanes, at, rank) if way.leaves or way.stays else set()
         if (way.leaves and stand) or not way.stays <= stand:
             return False
     return True
+
+
+@dataclass(frozen=True)
+class _Hosts:
+    """How one order of threads runs where messages compete: `messages.decide.Hosts`."""
+
+    chosen: Sequence[Way]
+
+    def kernels(self, widths: list[list[int]], base: Any) -> ThreadKernels:
+        """Return the kernels of the order in which several actions may stand for a call."""
+        pairs = zip(self.chosen, widths, strict=True)
+        return ThreadKernels([widened(way.calls, width) for way, width in pairs], base)
+
+    def is_execution(self, lanes: Any, at: Sequence[int]) -> bool:
+        """Tell whether an execution ends where the lanes stand."""
+        return _is_execution(lanes, at, self.chosen)
 
 
 def _buffered(rank: int, fields: dict[str, Any], early: frozenset[Place]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ made its calls (docs/explanation/threads.md).
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from planguard.execution.project import Projection
-    from planguard.execution.running.executor import Execution
 
 Home = tuple[tuple[int, int], ...]
 """Block and thread of an action, outermost first; empty for the main program."""
@@ -55,6 +55,27 @@ class Call:
     behind: Before = ()
     after: Before = ()
     is_last: bool = False
+
+
+def widened(calls: Sequence[Call], widths: Sequence[int]) -> list[Call]:
+    """Return the calls of a program in which several actions stand for one.
+
+    What others wait for is that the first of them is made, and only that one waits for others.
+
+    Args:
+        calls: The calls.
+        widths: How many actions stand for each of them; none for what stands behind an exit.
+    """
+    place = [0, *itertools.accumulate(widths)]
+
+    def moved(others: Before) -> Before:
+        return tuple(place[other] for other in others)
+
+    found: list[Call] = []
+    for call, width in zip(calls, widths, strict=False):
+        first = replace(call, behind=moved(call.behind), after=moved(call.after))
+        found += [first, *[replace(call, behind=(), after=())] * (width - 1)]
+    return found
 
 
 def is_beside(one: Home, other: Home) -> bool:
@@ -237,20 +258,23 @@ class _Split:
                 self.out.lane_soft.append(len(self.out.code))
 
 
-def at_gates(execution: Execution) -> bool:
-    """Tell whether a run ended with a thread held back by nothing but the order that was asked."""
-    lanes, state = execution.lanes, execution.state
-    return any(_stands_at(lanes, lane, at) in lanes.gates for lane, at in enumerate(state.pc))
+def at_gates(lanes: Any, at: Sequence[int]) -> bool:
+    """Tell whether a thread is held back by nothing but the order that was asked.
+
+    Args:
+        lanes: The lanes.
+        at: The word that each of them stands before.
+    """
+    return any(_awaited(lanes, lane, place) in lanes.gates for lane, place in enumerate(at))
 
 
-def threads_left(execution: Execution, rank: int) -> set[Home]:
+def threads_left(lanes: Any, at: Sequence[int], rank: int) -> set[Home]:
     """Return the threads of a rank that did not get to their ends."""
-    lanes, pc = execution.lanes, execution.state.pc
     hosts = lanes.hosts.get(rank, {})
-    return {home for home, lane in hosts.items() if pc[lane] < lanes.lane_off[lane + 1]}
+    return {home for home, lane in hosts.items() if at[lane] < lanes.lane_off[lane + 1]}
 
 
-def _stands_at(lanes: Any, lane: int, at: int) -> int:
+def _awaited(lanes: Any, lane: int, at: int) -> int:
     return int(lanes.code[at] >> 2) if at < lanes.lane_off[lane + 1] else -1
 
 

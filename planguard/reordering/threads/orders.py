@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.reason import UndecidedError
 from planguard.execution.running.expand import expand
 from planguard.plan.fixed import AT
-from planguard.plan.vocabulary import LASTING, ORDER_BLOCKS, POINT_TO_POINT, SENDS, takes_round
+from planguard.plan.vocabulary import (
+    CREATIONS,
+    LASTING,
+    ORDER_BLOCKS,
+    POINT_TO_POINT,
+    SENDS,
+    takes_round,
+)
 from planguard.reordering.blocks import Block, Leaf, extensions, first_extension, take_apart, taken
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.strategy import label_movable
@@ -25,9 +32,10 @@ from planguard.reordering.threads.lanes import Call, Home, is_beside, orders_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from planguard.execution.findings.reason import Reason
     from planguard.plan.fixed import FixedPlan
 
-_HOST_ONLY = frozenset({"init", "test"})
+_HOST_ONLY = frozenset({"init", "new_group", "test"})
 
 Needs = dict[int, frozenset[int]]
 """Action -> actions of other threads that it is called after: by `after`, a handle or a result."""
@@ -330,40 +338,46 @@ def orders_of_ranks(
     device: bool = False,
     exits: bool = False,
     takes_along: bool = False,
-) -> list[Orders]:
+    creates: bool = False,
+) -> tuple[list[Orders], Reason | None]:
     """Return the order structure of every rank of a plan with threads.
+
+    And why calls that may change places cannot be told apart, if they cannot: without labels.
 
     Args:
         flat: The annotated flat plan.
         ordered: The plan with every `threads` as an `unordered` block of chains, for identities.
         use_tags: Whether tags separate channels.
         any_source: Whether receives may take the messages of more than one channel.
-        device: Whether calls go to a device; then one thread may create a communicator.
+        device: Whether calls go to a device.
         exits: Whether a thread may leave.
         takes_along: Whether an exit takes along what has not met yet.
+        creates: Whether a thread may create communicators and groups.
 
     Raises:
         UndecidedError: Threads are used in a way that is not decided.
     """
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
+    allowed = (CREATIONS if creates else frozenset[str]()) | ({"exit"} if exits else set())
     for actions in ranks.values():
         for item in actions:
-            _check(item, LASTING - ({"init"} if device else set()) - ({"exit"} if exits else set()))
-    named = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
+            _check(item, LASTING - allowed)
+            _check_creations(item)
+    named, problem = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
         Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along)
         for rank in sorted(ranks)
-    ]
+    ], problem
 
 
 def _named(
     flat: dict[str, Any], ordered: FixedPlan, *, use_tags: bool, any_source: bool
-) -> dict[int, Any]:
-    """Give calls that may change places their implicit identity."""
+) -> tuple[dict[int, Any], Reason | None]:
+    """Give calls that may change places their implicit identity; say why if they have none."""
     _, orders = take_apart(ordered.plan, expand(ordered.plan))
     problem = label_movable(ordered.plan, orders, use_tags=use_tags and not any_source)
-    if problem:
-        raise UndecidedError(problem)
+    if problem is not None:
+        return {int(rank): body["actions"] for rank, body in flat["ranks"].items()}, problem
     labels: dict[tuple[int, int], str] = {}
     for order in orders:
         for block in order.blocks:
@@ -374,7 +388,7 @@ def _named(
     return {
         int(rank): _labeled(body["actions"], int(rank), labels)
         for rank, body in flat["ranks"].items()
-    }
+    }, None
 
 
 def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
@@ -435,6 +449,34 @@ def _homes(items: Iterable[Any], home: Home, *, loose: bool = False) -> Iterator
 
 
 # --- what is not decided -----------------------------------------------------------------------
+
+
+def _check_creations(item: dict[str, Any]) -> None:
+    """Refuse threads beside a creation in another one that says what they use.
+
+    torch names a group by the place of its creation among those of the process, and from then on
+    its calls go by that name: with one thread that creates and calls behind it, all of that is the
+    same in every order. Groups of a family are created together.
+    """
+    homes = dict(_homes([item], ()))
+    calls = [(fields, homes[fields[AT]][0]) for fields in leaves([item])]
+    for made, home in calls:
+        if made["op"] != "new_group":
+            continue
+        for fields, its in calls:
+            is_used = fields["op"] == "new_group" or _family(made) in map(_family, _parts(fields))
+            if is_used and is_beside(home, its):
+                raise UndecidedError("new_group beside a thread that creates or uses groups, too")
+
+
+def _parts(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"group": fields.get("group", "world")} | part for part in fields.get("ops", [fields])]
+
+
+def _family(fields: dict[str, Any]) -> str:
+    """Return the name of a group, or that which all groups of its family have in common."""
+    name: str = fields.get("group", "world")
+    return name.partition("[")[0]
 
 
 def _check(item: Any, alone: frozenset[str]) -> None:
