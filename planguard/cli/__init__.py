@@ -237,7 +237,10 @@ def _parser(
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version)
-    verbs = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    # With its name given argparse makes no page of help to find it.
+    verbs = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", prog=parser.prog
+    )
     commands: dict[str, Command] = {}
     for entry in COMMANDS:
         sub = verbs.add_parser(

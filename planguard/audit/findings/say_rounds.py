@@ -238,11 +238,18 @@ def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
     Members that all say so agree with each other, and none of them can be right.
     """
     told: dict[str, list[tuple[int, int]]] = {}
+    # By identity: ranks that make equal calls share them, mostly.
+    uneven: dict[int, bool] = {}
     for rank, record in scene.recording.ranks.items():
         track = record.track
         for place, call in enumerate(track.calls):
-            uneven = call.shape and len(set(call.shape)) > 1 and call.family == "all_reduce"
-            if uneven and call.group and call.group not in explained and place in track.call:
+            is_uneven = uneven.get(id(call))
+            if is_uneven is None:
+                is_reduced = call.family == "all_reduce" and call.shape
+                is_uneven = uneven[id(call)] = bool(is_reduced) and len(set(call.shape or ())) > 1
+            if not is_uneven or not call.group:
+                continue
+            if call.group not in explained and place in track.call:
                 told.setdefault(call.group, []).append((rank, track.call.index(place)))
     for group, places in told.items():
         rank, action = places[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -71,6 +72,9 @@ class PartGroup:
     size: int | None = None
     backend: str | None = None
     places: dict[int, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (PartGroup, (self.ranks, self.description, self.size, self.backend, self.places))
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,10 @@ class Part:
     day: str = ""
     asked: str = ""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the names of the fields, which are most of what is written of one else.
+        return (_restored, _values(self))
+
     def says_as(self, other: Part) -> bool:
         """Tell whether the words of another part are these: somebody collected them twice."""
         return (self.kind, self.crash, self.stack, self.inside, self.absences) == (
@@ -205,3 +213,13 @@ class Part:
     def stands_as(self, other: Part) -> bool:
         """Tell whether the stack of another part shows the same place of the program."""
         return (self.inside, self.stack) == (other.inside, other.stack)
+
+
+_FIELDS = tuple(one.name for one in fields(Part))
+_values = attrgetter(*_FIELDS)
+
+
+def _restored(*values: object) -> Part:
+    part = Part.__new__(Part)
+    part.__dict__.update(zip(_FIELDS, values, strict=True))
+    return part
