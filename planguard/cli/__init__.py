@@ -237,10 +237,7 @@ def _parser(
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version)
-    # With its name given argparse makes no page of help to find it.
-    verbs = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", prog=parser.prog
-    )
+    verbs = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     commands: dict[str, Command] = {}
     for entry in COMMANDS:
         sub = verbs.add_parser(
