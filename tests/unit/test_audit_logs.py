@@ -477,6 +477,24 @@ def test_two_equal_reports_of_ras_name_who_is_behind_also_where_others_are_liste
     assert errors(pg.audit(tmp_path)) == [("PG007", (0, 2, 3, 5, 6, 7))]
 
 
+def test_one_who_is_ahead_of_all_others_by_the_counts_of_ras_is_the_odd_one(tmp_path):
+    """One rank launched a call more than seven: whether it alone makes it is said to be open."""
+    for minute in (0, 5):
+        (tmp_path / f"ras.{minute}.txt").write_text(ras(7, 50, {5: 51}))
+    (found,) = pg.audit(tmp_path).errors
+    assert (found.code, found.ranks) == ("PG007", (5,))
+    assert "by majority rank 5 is one call ahead" in found.message
+    assert any(note.startswith("evidence: medium") for note in found.notes)
+    assert any("a call that the others do not make, or all of them" in note for note in found.notes)
+
+
+def test_one_who_is_two_calls_ahead_is_no_odd_one(tmp_path):
+    """Others that are further behind, or not all at one place, are behind by more than a call."""
+    for minute in (0, 5):
+        (tmp_path / f"ras.{minute}.txt").write_text(ras(7, 49, {5: 51}))
+    assert [one.ranks for one in pg.audit(tmp_path).errors] == [(0, 1, 2, 3, 4, 6, 7)]
+
+
 def test_the_members_of_a_large_job_are_one_tuple():
     """A tuple of all ranks for each of them would take gigabytes at the size of a real job."""
     text = re.sub(r"8 +8(\n\nComm|   RUNNING)", r"20000 20000\1", ras(19_999, 50, {3: 49}))
