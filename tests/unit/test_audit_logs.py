@@ -660,3 +660,36 @@ def test_a_strange_text_is_read_in_a_bounded_time(name, tmp_path):
     (tmp_path / "rank0.log").write_text("Watchdog caught collective\n" + STRANGE[name])
     (tmp_path / "rank1.log").write_text("\n".join(behind()))
     assert not pg.audit(tmp_path).safe
+
+
+@pytest.mark.parametrize("dtypes", [(12, 12), (7, 6)])
+def test_sizes_that_bytes_do_not_tell_apart_are_told_as_elements(dtypes, tmp_path):
+    """A type that has no name here, or two of which as many bytes are sent: elements differ."""
+    rows = [
+        f"h:400{r}:1 [{r}] NCCL INFO ncclCommInitRank comm 0xa{r} rank {r} nranks 2 cudaDev {r} "
+        f"nvmlDev {r} busId {r}000 commId 0xabc - Init COMPLETE"
+        for r in range(2)
+    ]
+    rows += [
+        f"h:400{r}:1 [{r}] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 count "
+        f"{1024 << r} datatype {dtypes[r]} op 0 root 0 comm 0xa{r} [nranks=2] stream 0x9"
+        for r in range(2)
+    ]
+    (found,) = audit(tmp_path, ["\n".join(rows) + "\n"], "nccl.log").errors
+    assert found.code == "PG202"
+    assert "1,024 elements" in found.message and "2,048 elements" in found.message
+
+
+def test_sizes_that_watchdogs_say_are_told(tmp_path):
+    """A watchdog says elements and no type: those are what differs."""
+    for rank in range(3):
+        count = 512 if rank == 1 else 1024
+        (tmp_path / f"rank{rank}.log").write_text(
+            f"[rank{rank}]:[E1003 18:37:01.832146912 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID "
+            f"0(default_pg) Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum=42, OpType=ALLREDUCE, NumelIn={count}, NumelOut={count}, "
+            "Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n"
+        )
+    (found,) = pg.audit(tmp_path).errors
+    assert (found.code, found.ranks) == ("PG202", (1,))
+    assert "512 elements on rank 1" in found.message
