@@ -170,7 +170,7 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
     elif one.was_aborted:
         code, text = "PG501", f"{what} did not end within its time limit"
     elif one.has_stopped:
-        code, text = "PG506", f"{who} stopped sending heartbeats: ended, stuck, or cut off"
+        code, text = "PG506", f"{who} stopped {what}: ended, stuck, or cut off"
     elif not one.ranks:
         code, text = "PG501", f"not everybody came to {what}{here}"
     else:
