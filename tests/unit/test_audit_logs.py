@@ -677,7 +677,8 @@ def test_sizes_that_bytes_do_not_tell_apart_are_told_as_elements(dtypes, tmp_pat
     ]
     (found,) = audit(tmp_path, ["\n".join(rows) + "\n"], "nccl.log").errors
     assert found.code == "PG202"
-    assert "1,024 elements" in found.message and "2,048 elements" in found.message
+    assert "1,024 elements" in found.message
+    assert "2,048 elements" in found.message
 
 
 def test_sizes_that_watchdogs_say_are_told(tmp_path):

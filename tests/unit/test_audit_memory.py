@@ -28,14 +28,18 @@ def audited(folder, text):
     return pg.audit(folder)
 
 
-@pytest.mark.parametrize("text", [WARN, BEGUN + WARN, BARE, "iteration 41/ 50 | loss: 2.1\n" + BARE])
+@pytest.mark.parametrize(
+    "text", [WARN, BEGUN + WARN, BARE, "iteration 41/ 50 | loss: 2.1\n" + BARE]
+)
 def test_who_ran_out_of_memory_is_said_to_have_failed_and_not_for_certain(text, tmp_path):
     """A line of NCCL or of the allocator names the rank as the likely one: weak evidence."""
     verdict = audited(tmp_path, text)
     (found,) = [one for one in verdict.findings if one.code == "PG506"]
-    assert found.ranks == (1,) and "out of memory" in found.message
+    assert found.ranks == (1,)
+    assert "out of memory" in found.message
     assert any(note.startswith("evidence: weak") for note in found.notes)
-    assert verdict.outcome is Outcome.UNKNOWN and not verdict.errors
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert not verdict.errors
 
 
 def test_an_error_behind_which_the_rank_went_on_ended_nobody(tmp_path):
@@ -46,12 +50,11 @@ def test_an_error_behind_which_the_rank_went_on_ended_nobody(tmp_path):
 
 def test_a_log_of_all_processes_names_the_one_that_said_it(tmp_path):
     """The process is known by its communicator; that it lacks a call is told beside it."""
-    rows = []
-    for rank in range(3):
-        rows.append(
-            f"h:400{rank}:1 [{rank}] NCCL INFO ncclCommInitRank comm 0xa{rank} rank {rank} nranks 3 "
-            f"cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xabc - Init COMPLETE"
-        )
+    rows = [
+        f"h:400{rank}:1 [{rank}] NCCL INFO ncclCommInitRank comm 0xa{rank} rank {rank} nranks 3 "
+        f"cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xabc - Init COMPLETE"
+        for rank in range(3)
+    ]
     for number in range(2):
         rows += [
             f"h:400{rank}:1 [{rank}] NCCL INFO AllReduce: opCount {number} sendbuff 0x1 recvbuff "
@@ -79,4 +82,5 @@ def test_a_word_of_memory_lends_no_certainty_to_what_dumps_show(tmp_path):
     verdict = pg.audit(tmp_path)
     assert [(one.code, one.ranks) for one in verdict.errors] == [("PG007", (2,))]
     (said,) = [one for one in verdict.findings if one.code == "PG506"]
-    assert said.severity == "warning" and said.ranks == (2,)
+    assert said.severity == "warning"
+    assert said.ranks == (2,)

@@ -117,7 +117,8 @@ def test_a_rank_that_does_not_answer_is_named_as_text_and_as_json(tmp_path):
         (audit(tmp_path / "json", report(0, EVEN, dead=(3,))), 3),
     ):
         (found,) = [one for one in verdict.findings if one.code == "PG506"]
-        assert found.ranks == (rank,) and "stopped answering NCCL's RAS" in found.message
+        assert found.ranks == (rank,)
+        assert "stopped answering NCCL's RAS" in found.message
         assert errors(verdict) == []
 
 

@@ -81,10 +81,7 @@ def disagreement(
     if code == "PG201":
         said = f"{subject} {verb} {mine.op} where {others} {plural_verb} {theirs.op} ({where})"
     else:
-        said = (
-            f"{FIELD_WORDS[code]} in {mine.op}, {where}: "
-            f"{own} on {subject}, {other} on {others}"
-        )
+        said = f"{FIELD_WORDS[code]} in {mine.op}, {where}: {own} on {subject}, {other} on {others}"
     told = ((mine, own), (theirs, other))
     notes = [f"calls: {name_ranks([p.rank])}: {text}{at_words(p)}" for p, text in told]
     notes += [note for p in (mine, theirs) if p.source is None for note in _seen_in(scene, p)]
