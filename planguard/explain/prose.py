@@ -29,7 +29,7 @@ OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
 
 
 def _blocks_host(name: str) -> bool:
-    from planguard.semantics.model import known_model  # of plans only
+    from planguard.semantics.model import known_model  # where a cycle is told
 
     model = known_model(name)
     return model is None or model.blocks_host
@@ -85,8 +85,8 @@ class FindingText:
             tells_conditions,
         )
         self.name, self.tells_schedule = clean(name), tells_schedule
-        # Without a plan no action is shown that was not reached, of which alone this tells why.
-        is_blocked = plan is None or _blocks_host(verdict.model)
+        # What is shown and was not reached stands behind a cycle: why is asked of the model there.
+        is_blocked = not finding.cycle or _blocks_host(verdict.model)
         self.context = Context(finding, plan, blocks_host=is_blocked)
         self.pad = " " * self.context.gutter
 
