@@ -18,7 +18,6 @@ from planguard.audit.joining.gaps import is_empty, left_out
 from planguard.audit.joining.ranks import OfNobodyError
 from planguard.audit.plans import BOTH_PLANS, told_apart
 from planguard.audit.readers.part import UNREAD
-from planguard.audit.repo import with_sources
 from planguard.catalog import report_order
 from planguard.errors import UsageError
 from planguard.execution.findings.cause import make_finding
@@ -67,6 +66,8 @@ def audit_parts(parts: Sequence[Part], options: AuditOptions) -> Verdict:
     verdict = replace(verdict, stats=stats)
     if options.repo is None:
         return verdict
+    from planguard.audit.repo import with_sources  # where a repository is named
+
     return with_sources(verdict, options.repo, assembled.recording)
 
 
@@ -184,7 +185,7 @@ def _verdict(
             ranks=recording.world_size,
             actions=recording.actions,
             groups=len(recording.groups),
-            classes=len({tuple(r.track.call) for r in recording.ranks.values()}),
+            classes=len({r.track.call.tobytes() for r in recording.ranks.values()}),
         ),
     )
 

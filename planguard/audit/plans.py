@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from planguard.audit.readers.blocks import STDIN
 from planguard.audit.readers.part import PLAN, SILENT
 from planguard.errors import PlanError, UsageError
-from planguard.loading import load
 from planguard.words import clean, plural
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def told_apart(parts: Sequence[Part], plan: Plan | None, world_size: int | None)
     if not any(part.kind != SILENT for part in kept):
         if plan is None or len(files) > 1:
             raise _no_evidence(files)
-        return Told([], plan, load(files[0]))
+        return Told([], plan, _load(files[0]))
     if plan is not None:
         said = f"{_named(files)} no evidence: left out, since --plan names another"
         return Told(kept, plan, remarks=[said])
@@ -94,6 +93,8 @@ def told_apart(parts: Sequence[Part], plan: Plan | None, world_size: int | None)
 def _load(file: str) -> Plan:
     if file == STDIN:
         raise UsageError("it came through standard input", hint="--plan FILE")
+    from planguard.loading import load  # where a plan lies among the files
+
     return load(file)
 
 

@@ -23,6 +23,7 @@ from planguard.report.terminal import COLORS, style_for
 if TYPE_CHECKING:
     from planguard.audit.answer import AuditOptions
     from planguard.cli.outputs import Outputs
+    from planguard.plan.plan import Plan
 
 _EPILOG = """\
 examples:
@@ -127,13 +128,12 @@ def _seconds(text: str) -> float:
 
 
 def _options(args: argparse.Namespace, name: str | None) -> AuditOptions:
-    from planguard.api import load
     from planguard.audit.answer import AuditOptions
 
     if args.world_size is not None and args.world_size < 1:
         raise UsageError(f"--world-size {args.world_size}: at least 1")
     return AuditOptions(
-        plan=None if args.plan is None else load(args.plan, planner=args.planner),
+        plan=None if args.plan is None else _load(args),
         prefix=args.prefix,
         world_size=args.world_size,
         model=args.model,
@@ -142,6 +142,12 @@ def _options(args: argparse.Namespace, name: str | None) -> AuditOptions:
         name=name,
         repo=args.repo,
     )
+
+
+def _load(args: argparse.Namespace) -> Plan:
+    from planguard.api import load
+
+    return load(args.plan, planner=args.planner)
 
 
 def _audit(args: argparse.Namespace, paths: list[str]) -> Result:

@@ -11,7 +11,6 @@ from planguard.explain.lines import Line, columns, flow, line
 from planguard.explain.reasons import around
 from planguard.explain.schedule import schedule_lines
 from planguard.options import DEFAULT_MODEL, EAGER_BYTES, MODEL_NAMES
-from planguard.semantics.model import known_model
 from planguard.words import clean, cut, listed, name_ranks, plural, rank_set, shown, size
 
 if TYPE_CHECKING:
@@ -27,6 +26,13 @@ OBSERVED = {
 }  # fmt: skip
 """Keys with which audits begin their notes."""
 OUTCOME_FAMILIES = ("PG0", "PG1", "PG2")
+
+
+def _blocks_host(name: str) -> bool:
+    from planguard.semantics.model import known_model  # where a cycle is told
+
+    model = known_model(name)
+    return model is None or model.blocks_host
 
 
 def headline(finding: Finding, width: int) -> list[Line]:
@@ -79,9 +85,9 @@ class FindingText:
             tells_conditions,
         )
         self.name, self.tells_schedule = clean(name), tells_schedule
-        model = known_model(verdict.model)
-        blocks_host = model is None or model.blocks_host
-        self.context = Context(finding, plan, blocks_host=blocks_host)
+        # What is shown and was not reached stands behind a cycle: why is asked of the model there.
+        is_blocked = not finding.cycle or _blocks_host(verdict.model)
+        self.context = Context(finding, plan, blocks_host=is_blocked)
         self.pad = " " * self.context.gutter
 
     def lines(self, width: int) -> list[Line]:

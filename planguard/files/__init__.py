@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import io
 import os
 import stat
@@ -317,5 +316,7 @@ def write_packed(goal: StrPath | Target, pieces: Iterable[bytes]) -> None:
     if found.path.suffix != ".gz":
         write(found, pieces)
         return
+    import gzip  # only here: most commands compress nothing
+
     with Draft(found) as draft, gzip.GzipFile("", "wb", 6, draft.binary, mtime=0) as packed:
         packed.writelines(pieces)

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from planguard.plan.actions import ITEM_BYTES
-from planguard.plan.defects import nearest, refusal
 
 NAMES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
@@ -52,6 +51,8 @@ def dtype_name(dtype: object) -> str:
         return text
     if text in NAMES:
         return NAMES[text]
+    from planguard.plan.defects import nearest, refusal  # readers of recordings refuse no type
+
     near = nearest(text, [*ITEM_BYTES, *NAMES])
     hint = f"{near} dtypes: {', '.join(ITEM_BYTES)}, or their names in torch and numpy".lstrip()
     raise refusal("unknown dtype", value=text, hint=hint)

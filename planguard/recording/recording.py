@@ -139,6 +139,7 @@ class RankRecord:
         file: Where it was read from.
         version: Version of the recorder or library, where it is known.
         crash: The error that ended the rank and is no consequence of others, or "".
+        crash_doubt: Why it may have gone on behind that error, where another file lends it, or "".
         kind: Format it was read from.
         absences: What it says of others that did not come.
         oversized: Bytes that came and bytes that fit, where that ended the rank.
@@ -156,6 +157,7 @@ class RankRecord:
     file: str | None = None
     version: str | None = None
     crash: str = ""
+    crash_doubt: str = ""
     kind: str = ""
     absences: tuple[Absence, ...] = ()
     oversized: tuple[int, int] | None = None

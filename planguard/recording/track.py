@@ -113,11 +113,22 @@ class Track(Sequence[Observed]):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_restore, tuple(getattr(self, name) for name in self.__slots__))
+        # As bytes: an array by itself is written with its type, and how that looks in memory.
+        columns = [getattr(self, name).tobytes() for name in _COLUMNS]
+        return (_restore, (self.calls, self.progress, self.more, *columns))
 
 
-def _restore(*columns: object) -> Track:
+_COLUMNS = {"call": "I", "position": "q", "created": "q", "number": "q", "batch": "q"}
+
+
+def _restore(
+    calls: list[Call],
+    progress: bytearray,
+    more: dict[int, tuple[bool | None, str | None]],
+    *columns: bytes,
+) -> Track:
     track = Track()
-    for name, column in zip(Track.__slots__, columns, strict=True):
-        setattr(track, name, column)
+    track.calls, track.progress, track.more = calls, progress, more
+    for (name, code), column in zip(_COLUMNS.items(), columns, strict=True):
+        setattr(track, name, array(code, column))
     return track

@@ -15,7 +15,7 @@ FORMATS = {
     "FX graphs": ("fx",),
     "pickles": ("flight-recorder", "snapshot"),
     "traces and logs": ("kineto", "execution-trace", "nccl-log", "own-log", "stacks", "run-log",
-                        "shim-log", "chakra", "chakra-trace", "text", "ras", "clog",
+                        "shim-log", "mpi-log", "chakra", "chakra-trace", "text", "ras", "clog",
                         "packed", "sieve"),
     "CSV": ("pipelining",),
     "HLO and MLIR": ("xla", "mlir"),

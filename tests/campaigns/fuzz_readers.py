@@ -102,6 +102,19 @@ def shim_log(path: Path) -> object:
     return read_logs([path])
 
 
+def mpi_log(path: Path) -> object:
+    """The log of one rank of an MPI program, beside that of another rank, as a plan."""
+    from fuzz_seeds import mpi_logs
+
+    import planguard
+    from planguard.capture.mpi.reading import read_mpi
+
+    other = path.parent / "other.pglog"
+    if not other.exists():
+        other.write_bytes(list(mpi_logs())[1])
+    return planguard.load(read_mpi([path, other]).document)
+
+
 def packed(path: Path) -> object:
     """What decompresses inputs."""
     from planguard.audit.readers.blocks import blocks
@@ -186,6 +199,7 @@ def readers() -> dict[str, Reader]:
     found["snapshot"] = Reader(snapshot, (), "input.pickle")
     found["run-log"] = Reader(run_log, (), "input.pgrun")
     found["shim-log"] = Reader(shim_log, (), "input.pglog")
+    found["mpi-log"] = Reader(mpi_log, (), "input.pglog")
     found["certificate"] = Reader(certificate, (), "input")
     return found
 

@@ -185,6 +185,16 @@ def shim_log() -> Iterator[bytes]:
         yield file.read_bytes()
 
 
+def mpi_logs() -> Iterator[bytes]:
+    """Logs of the two ranks of an MPI program, with calls of every kind that is read."""
+    _tests()
+    from mpi_logs import every_kind
+
+    with tempfile.TemporaryDirectory() as folder:
+        for file in every_kind(Path(folder)):
+            yield file.read_bytes()
+
+
 def certificates() -> Iterator[bytes]:
     """Small plans with certificates, a few of every kind that holds the same kinds inside."""
     sys.path.append(str(ROOT / "tests"))
@@ -294,6 +304,7 @@ MADE: dict[str, Callable[[], Iterator[bytes]]] = {
     "own-log": own_log,
     "run-log": run_log,
     "shim-log": shim_log,
+    "mpi-log": mpi_logs,
     "stacks": stacks,
     "text": texts,
     "ras": ras,

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from audit_dumps import codes, entry, write
@@ -483,3 +484,13 @@ def test_many_ranks_are_read_in_processes(tmp_path):
     finding = pg.audit(tmp_path).findings[0]
     assert (finding.code, finding.ranks) == ("PG007", (77,))
     assert any("255 of 255" in note for note in finding.notes)
+
+
+def test_what_stands_behind_a_cycle_on_a_device_never_starts(tmp_path):
+    """On NCCL the host goes on and issues it, on gloo it is never reached: the model says which."""
+    for rank in range(2):
+        write(tmp_path, rank, [entry(f"send {rank}->{1 - rank}", number=0, seq=1, state="started")])
+    verdict = pg.audit(tmp_path)
+    assert "never starts" in str(verdict)
+    assert "never reached" not in str(verdict)
+    assert "never reached" in str(replace(verdict, model="gloo"))

@@ -92,3 +92,37 @@ def test_whoever_raised_an_error_is_the_cause_and_the_others_wait(tmp_path):
     found = _codes(_write(tmp_path, {**logs, "rank3.log": error}))
     assert found["PG506"].ranks == (3,)
     assert f"waiting: {name_ranks([0, 1, 2])} in communication" in found["PG506"].notes
+
+
+def _split(rank, place, color, size=2):
+    """The beginning of a split, as ``ncclCommInitRankFunc`` of NCCL 2.27 writes it."""
+    return (
+        f"h:10{rank}:10{rank} [{rank}] NCCL INFO ncclCommSplit comm 0xb{rank} rank {place} nranks "
+        f"{size} cudaDev {rank} nvmlDev {rank} busId 1b000 parent 0xa{rank} splitCount 1 color "
+        f"{color} key {rank}- Init START"
+    )
+
+
+def test_who_came_to_no_part_of_a_split_is_named(tmp_path):
+    """Three of four ranks came to two parts of two: the place that is left is the fourth's."""
+    lines = [_line(r, "COMPLETE") for r in range(4)]
+    lines += [_split(0, 0, 7), _split(1, 1, 7), _split(2, 0, 8)]
+    verdict = _write(tmp_path, {"nccl.log": lines})
+    found = _codes(verdict)["PG007"]
+    assert found.ranks == (3,)
+    assert "rank 3 did not come to the creation of a communicator of 2 ranks" in found.message
+    assert found.certainty == "heuristic"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([_split(0, 0, 7), _split(2, 0, 8)], id="two parts lack somebody"),
+        pytest.param([_split(0, 0, 7), _split(1, 1, 7)], id="a part of which nobody came"),
+        pytest.param([_split(0, 0, 7, 3), _split(1, 1, 7, 3)], id="a part that leaves one out"),
+    ],
+)
+def test_who_came_to_no_part_is_not_guessed(rows, tmp_path):
+    """Which part a rank is due in follows only where one part alone lacks somebody."""
+    verdict = _write(tmp_path, {"nccl.log": [_line(r, "COMPLETE") for r in range(4)] + rows})
+    assert "PG007" not in _codes(verdict)

@@ -477,6 +477,24 @@ def test_two_equal_reports_of_ras_name_who_is_behind_also_where_others_are_liste
     assert errors(pg.audit(tmp_path)) == [("PG007", (0, 2, 3, 5, 6, 7))]
 
 
+def test_one_who_is_ahead_of_all_others_by_the_counts_of_ras_is_the_odd_one(tmp_path):
+    """One rank launched a call more than seven: whether it alone makes it is said to be open."""
+    for minute in (0, 5):
+        (tmp_path / f"ras.{minute}.txt").write_text(ras(7, 50, {5: 51}))
+    (found,) = pg.audit(tmp_path).errors
+    assert (found.code, found.ranks) == ("PG007", (5,))
+    assert "by majority rank 5 is one call ahead" in found.message
+    assert any(note.startswith("evidence: medium") for note in found.notes)
+    assert any("a call that the others do not make, or all of them" in note for note in found.notes)
+
+
+def test_one_who_is_two_calls_ahead_is_no_odd_one(tmp_path):
+    """Others that are further behind, or not all at one place, are behind by more than a call."""
+    for minute in (0, 5):
+        (tmp_path / f"ras.{minute}.txt").write_text(ras(7, 49, {5: 51}))
+    assert [one.ranks for one in pg.audit(tmp_path).errors] == [(0, 1, 2, 3, 4, 6, 7)]
+
+
 def test_the_members_of_a_large_job_are_one_tuple():
     """A tuple of all ranks for each of them would take gigabytes at the size of a real job."""
     text = re.sub(r"8 +8(\n\nComm|   RUNNING)", r"20000 20000\1", ras(19_999, 50, {3: 49}))
@@ -642,3 +660,37 @@ def test_a_strange_text_is_read_in_a_bounded_time(name, tmp_path):
     (tmp_path / "rank0.log").write_text("Watchdog caught collective\n" + STRANGE[name])
     (tmp_path / "rank1.log").write_text("\n".join(behind()))
     assert not pg.audit(tmp_path).safe
+
+
+@pytest.mark.parametrize("dtypes", [(12, 12), (7, 6)])
+def test_sizes_that_bytes_do_not_tell_apart_are_told_as_elements(dtypes, tmp_path):
+    """A type that has no name here, or two of which as many bytes are sent: elements differ."""
+    rows = [
+        f"h:400{r}:1 [{r}] NCCL INFO ncclCommInitRank comm 0xa{r} rank {r} nranks 2 cudaDev {r} "
+        f"nvmlDev {r} busId {r}000 commId 0xabc - Init COMPLETE"
+        for r in range(2)
+    ]
+    rows += [
+        f"h:400{r}:1 [{r}] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 count "
+        f"{1024 << r} datatype {dtypes[r]} op 0 root 0 comm 0xa{r} [nranks=2] stream 0x9"
+        for r in range(2)
+    ]
+    (found,) = audit(tmp_path, ["\n".join(rows) + "\n"], "nccl.log").errors
+    assert found.code == "PG202"
+    assert "1,024 elements" in found.message
+    assert "2,048 elements" in found.message
+
+
+def test_sizes_that_watchdogs_say_are_told(tmp_path):
+    """A watchdog says elements and no type: those are what differs."""
+    for rank in range(3):
+        count = 512 if rank == 1 else 1024
+        (tmp_path / f"rank{rank}.log").write_text(
+            f"[rank{rank}]:[E1003 18:37:01.832146912 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID "
+            f"0(default_pg) Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum=42, OpType=ALLREDUCE, NumelIn={count}, NumelOut={count}, "
+            "Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n"
+        )
+    (found,) = pg.audit(tmp_path).errors
+    assert (found.code, found.ranks) == ("PG202", (1,))
+    assert "512 elements on rank 1" in found.message

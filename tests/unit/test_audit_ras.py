@@ -82,3 +82,48 @@ def test_a_report_without_its_comma_is_read(tmp_path):
     verdict = audit(tmp_path / "ras", broken)
     assert "the missing rank 3 is considered dead" in said(verdict)
     assert not verdict.safe
+
+
+INCOMPLETE = """Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      4          8            1         32       32
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         4       7-8        32        32   RUNNING  INCOMPLETE
+
+Errors
+======
+
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 1 rank
+  The missing rank: 21
+"""
+"""As ``ncclras`` prints it where one process of 32 does not answer; nodes with 7 or 8 ranks."""
+
+
+def test_a_rank_that_does_not_answer_is_named_as_text_and_as_json(tmp_path):
+    """RAS asks every process: who does not answer ended, is stuck, or is cut off; no certainty."""
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "ras.txt").write_text(INCOMPLETE)
+    for verdict, rank in (
+        (pg.audit(tmp_path / "text"), 21),
+        (audit(tmp_path / "json", report(0, EVEN, dead=(3,))), 3),
+    ):
+        (found,) = [one for one in verdict.findings if one.code == "PG506"]
+        assert found.ranks == (rank,)
+        assert "stopped answering NCCL's RAS" in found.message
+        assert errors(verdict) == []
+
+
+def test_the_missing_rank_of_a_part_of_the_job_is_no_rank_of_the_job(tmp_path):
+    """A report does not say which ranks of the job a smaller communicator has."""
+    row = "    1         1         4       7-8        16        16   RUNNING  OK\n"
+    (tmp_path / "ras.txt").write_text(INCOMPLETE.replace("\nErrors\n", row + "\nErrors\n", 1))
+    assert "PG506" not in {one.code for one in pg.audit(tmp_path).findings}

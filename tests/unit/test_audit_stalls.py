@@ -78,6 +78,13 @@ def test_the_last_stall_report_counts(tmp_path):
     assert first(audit(tmp_path, *early, HOROVOD, "Missing ranks:", "2: [b]"))[1] == (2,)
 
 
+def test_who_is_named_as_missing_counts_among_the_ranks(tmp_path):
+    """The log of rank 0 names rank 3: the job has four ranks at least, and not one."""
+    verdict = audit(tmp_path, HOROVOD, "Missing ranks:", "1: [a, b]", "3: [a]")
+    assert verdict.stats.ranks == 4
+    assert pg.audit(tmp_path, world_size=4).stats.ranks == 4
+
+
 @pytest.mark.parametrize("is_before", [True, False])
 def test_a_job_that_was_once_slow_is_told_from_one_that_stands(is_before, tmp_path):
     """Steps behind the report: who was late may have come. In front of it they say nothing."""

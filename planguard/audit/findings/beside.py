@@ -10,10 +10,10 @@ from planguard.execution.findings.cause import make_finding
 from planguard.words import clean, name_ranks, rank_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from planguard.audit.joining.assemble import Assembled
-    from planguard.recording import Recording
+    from planguard.recording import Recording, Track
     from planguard.verdict import Finding
 
 SKEW_NS = 1_000_000_000
@@ -77,9 +77,19 @@ def _zones(assembled: Assembled) -> Iterator[Finding]:
     )
 
 
+def _is_one_near(picked: Collection[tuple[Track, list[int]]]) -> bool:
+    """Tell whether the first rounds of all ranks are one, and were called at nearly one time."""
+    if not all(actions for _, actions in picked):
+        return True  # they have no round in common
+    firsts = [(track.position[actions[0]], track.created[actions[0]]) for track, actions in picked]
+    begun = [created for _, created in firsts]
+    is_one = len({position for position, _ in firsts}) == 1
+    return is_one and min(begun) > 0 and max(begun) - min(begun) <= SKEW_NS
+
+
 def _clocks(recording: Recording) -> Iterator[Finding]:
     """Compare when ranks issued the same rounds of the default group."""
-    times: dict[int, dict[int, int]] = {}
+    picked: dict[int, tuple[Track, list[int]]] = {}
     places: dict[tuple[bytes, tuple[int, ...]], list[int]] = {}
     for rank, record in recording.ranks.items():
         track = record.track
@@ -88,8 +98,13 @@ def _clocks(recording: Recording) -> Iterator[Finding]:
         shape = bytes(track.call), mine
         if shape not in places:
             places[shape] = [n for n, call in enumerate(track.call) if call in mine]
-        picked = (n for n in places[shape] if track.created[n] > 0)
-        times[rank] = {track.position[n]: track.created[n] for n in islice(picked, SAMPLES)}
+        picked[rank] = track, places[shape]
+    if _is_one_near(picked.values()):
+        return
+    times: dict[int, dict[int, int]] = {}
+    for rank, (track, actions) in picked.items():
+        timed = (n for n in actions if track.created[n] > 0)
+        times[rank] = {track.position[n]: track.created[n] for n in islice(timed, SAMPLES)}
     shared = set.intersection(*map(set, times.values())) if times else set()
     if len(shared) < 3:
         return

@@ -169,12 +169,18 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
     if left is not None:
         return skip(scene, waits, left)
     waiting = sorted({wait.rank for wait in waits})
+    ahead = _ahead(scene, first, absent)
     owner = scene.recording.location(first.rank, first.action)
     if first.position:
         what = call_words(scene, first.group, first.position, first.rank)
         ended = all(scene.recording.ranks[rank].has_ended for rank in absent)
         code = "PG009" if owner.op == "barrier" else "PG006" if ended else "PG007"
         said = f"{name_ranks(absent)} never reached {what}"
+        if ahead:
+            said = (
+                f"by majority {name_ranks(ahead)} is one call ahead: it alone launched {what}, "
+                f"which {name_ranks(absent)} never reached"
+            )
     else:
         code = "PG208" if first.why == "send-unmatched" else "PG209"
         partner = "receive" if code == "PG208" else "send"
@@ -186,9 +192,7 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
     places = [*stops, *[(w.rank, w.action) for w in waits if w.target == absent[0]]]
     notes = [*stopped(scene, absent), f"waiting: {waiting_words(scene, waits)}"]
     notes += wavefront_note(scene, absent, skip=waiting)
-    notes.append(
-        "missing participant: not a cycle in what was recorded; look at what the missing rank does"
-    )
+    notes.append(AHEAD if ahead else MISSING)
     notes += evidence_note(scene, waits) + ended_note(scene, waits) + settle_note(scene, waits)
     # That somebody waits, one of them would show: the one of whom the strongest files tell.
     facts = [(rank, CALLS) for rank in absent] + waiters(scene.recording, waits)
@@ -198,11 +202,43 @@ def missing(scene: Scene, waits: list[Wait]) -> Finding:
         said,
         places,
         facts=[*facts, *time_facts(scene, waits)],
-        ranks=absent,
+        ranks=ahead or absent,
         subkind="missing",
         related=("PG501",),
         notes=tuple(notes),
     )
+
+
+MISSING = (
+    "missing participant: not a cycle in what was recorded; look at what the missing rank does"
+)
+AHEAD = (
+    "cause: a call that the others do not make, or all of them stand in front of it: counts of "
+    "launches do not tell; look at both"
+)
+
+
+FEWEST = 3
+"""Ranks that have to agree before one that departs from them is the odd one."""
+
+
+def _ahead(scene: Scene, first: Wait, absent: Sequence[int]) -> tuple[int, ...]:
+    """Return the one who is a call ahead of all others, by counts alone; else nobody.
+
+    The counts of RAS say of nobody where it stands: a single rank that departs from many is the odd
+    one. Several who are ahead are not one mistake, and wait for those behind as after any hang.
+    """
+    lines, ranks = scene.rounds.lines.get(first.group, {}), scene.recording.ranks
+    members = scene.rounds.members(first.group)
+    ahead = tuple(rank for rank in members if rank not in absent)
+    if first.position < 1 or len(ahead) != 1 or len(absent) < FEWEST:
+        return ()
+    if any(ranks[rank].kind != "ras" for rank in members):
+        return ()
+    ends = {rank: lines[rank].end if rank in lines else 0 for rank in members}
+    if any(ends[rank] != first.position - 1 for rank in absent):
+        return ()
+    return ahead if all(ends[rank] == first.position for rank in ahead) else ()
 
 
 def stopped(scene: Scene, ranks: Sequence[int]) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from planguard.audit.rounds.disagree import Departure, Disagreement
     from planguard.audit.rounds.exchanges import Unequal
     from planguard.audit.rounds.waits import Wait
-    from planguard.recording import Fact
+    from planguard.recording import Call, Fact
     from planguard.verdict import Finding, Location
 
 FIELD_CODES = {
@@ -74,17 +74,16 @@ def disagreement(
     facts = [*odd, *(enough if one.is_tie or len(enough) > len(odd) else rest)]
     calls = [scene.recording.location(*place) for place in places]
     mine, theirs = calls[0], calls[len(one.odd)]
+    own, other = _sized(scene, places[0], places[len(one.odd)])
     where = f"round {one.position} of group {group_words(scene, one.group)}"
     subject, verb = name_ranks(one.odd), "calls" if len(one.odd) == 1 else "call"
     others, plural_verb = name_ranks(one.rest), "calls" if len(one.rest) == 1 else "call"
     if code == "PG201":
         said = f"{subject} {verb} {mine.op} where {others} {plural_verb} {theirs.op} ({where})"
     else:
-        said = (
-            f"{FIELD_WORDS[code]} in {mine.op}, {where}: "
-            f"{mine.text} on {subject}, {theirs.text} on {others}"
-        )
-    notes = [f"calls: {name_ranks([p.rank])}: {p.text}{at_words(p)}" for p in (mine, theirs)]
+        said = f"{FIELD_WORDS[code]} in {mine.op}, {where}: {own} on {subject}, {other} on {others}"
+    told = ((mine, own), (theirs, other))
+    notes = [f"calls: {name_ranks([p.rank])}: {text}{at_words(p)}" for p, text in told]
     notes += [note for p in (mine, theirs) if p.source is None for note in _seen_in(scene, p)]
     if one.is_tie:
         notes.append("evidence: as many ranks say the one as the other; neither side is blamed")
@@ -124,6 +123,32 @@ def disagreement(
         related=related,
         certainty="all-executions",
     )
+
+
+def _sized(scene: Scene, *places: tuple[int, int]) -> list[str]:
+    """Return calls in one line each, with their elements where their bytes do not tell them apart.
+
+    A log may say numbers of elements and no type, or say two types of which as many bytes are sent.
+    """
+    tracks = scene.recording.ranks
+    calls = [tracks[rank].track.call_at(action) for rank, action in places]
+    texts = [scene.recording.location(*place).text for place in places]
+    sizes = {call.bytes for call in calls}
+    if len(sizes) > 1 and None not in sizes:
+        return texts
+    if len({call.count for call in calls}) > 1:
+        said = ["" if call.count is None else f"{call.count:,} elements" for call in calls]
+    elif len({call.shape for call in calls}) > 1 and all(map(_is_both, calls)):
+        pairs = [call.shape or () for call in calls]
+        said = [f"{into:,} elements in, {out:,} out" for into, out in pairs]
+    else:
+        return texts
+    return [f"{text}  {more}".rstrip() for text, more in zip(texts, said, strict=True)]
+
+
+def _is_both(call: Call) -> bool:
+    """Tell whether the shape of a call is what it takes and what it gives, in elements."""
+    return call.shape is not None and len(call.shape) == 2 and {*map(type, call.shape)} == {int}
 
 
 def _seen_in(scene: Scene, place: Location) -> list[str]:
@@ -238,11 +263,18 @@ def impossible(scene: Scene, explained: set[str]) -> Iterator[Finding]:
     Members that all say so agree with each other, and none of them can be right.
     """
     told: dict[str, list[tuple[int, int]]] = {}
+    # By identity: ranks that make equal calls share them, mostly.
+    uneven: dict[int, bool] = {}
     for rank, record in scene.recording.ranks.items():
         track = record.track
         for place, call in enumerate(track.calls):
-            uneven = call.shape and len(set(call.shape)) > 1 and call.family == "all_reduce"
-            if uneven and call.group and call.group not in explained and place in track.call:
+            is_uneven = uneven.get(id(call))
+            if is_uneven is None:
+                is_reduced = call.family == "all_reduce" and call.shape
+                is_uneven = uneven[id(call)] = bool(is_reduced) and len(set(call.shape or ())) > 1
+            if not is_uneven or not call.group:
+                continue
+            if call.group not in explained and place in track.call:
                 told.setdefault(call.group, []).append((rank, track.call.index(place)))
     for group, places in told.items():
         rank, action = places[0]

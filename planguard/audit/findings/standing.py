@@ -41,11 +41,11 @@ NEXT = (
 
 def crashes(scene: Scene) -> Iterator[Finding]:
     """Yield one finding for every error that ended ranks and is no consequence of others."""
-    by_error: dict[str, list[int]] = defaultdict(list)
+    by_error: dict[tuple[str, str], list[int]] = defaultdict(list)
     for rank, record in scene.recording.ranks.items():
         if record.crash:
-            by_error[record.crash].append(rank)
-    for error, ranks in by_error.items():
+            by_error[record.crash, record.crash_doubt].append(rank)
+    for (error, doubt), ranks in by_error.items():
         waits = _waits_for(scene, ranks)
         notes = [note for rank in ranks[:3] for note in stack_note(scene, rank)]
         if waits:
@@ -56,6 +56,8 @@ def crashes(scene: Scene) -> Iterator[Finding]:
         is_clear = len(by_error) == 1
         if not is_clear:
             notes.append("evidence: several ranks raised errors; which came first is not recorded")
+        if doubt:
+            notes.append(f"evidence: weak; {doubt}")
         yield finding(
             scene,
             "PG506",
@@ -168,7 +170,7 @@ def _absence(scene: Scene, one: Absence, callers: list[int]) -> Finding:
     elif one.was_aborted:
         code, text = "PG501", f"{what} did not end within its time limit"
     elif one.has_stopped:
-        code, text = "PG506", f"{who} stopped sending heartbeats: ended, stuck, or cut off"
+        code, text = "PG506", f"{who} stopped {what}: ended, stuck, or cut off"
     elif not one.ranks:
         code, text = "PG501", f"not everybody came to {what}{here}"
     else:

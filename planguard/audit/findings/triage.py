@@ -96,7 +96,9 @@ class Scene:
 
     def findings(self) -> Iterator[Finding]:
         """Yield the causes, the nearest to the root first."""
-        crashed = {rank for rank, record in self.recording.ranks.items() if record.crash}
+        # Who may have gone on behind an error is missing as others are, beside what is said of it.
+        ranks = self.recording.ranks.items()
+        crashed = {rank for rank, one in ranks if one.crash and not one.crash_doubt}
         yield from standing.crashes(self)
         left = departures(self.rounds)
         explained: set[str] = set()

@@ -179,7 +179,11 @@ def _world(
     silent = [
         part.rank for part in parts if part.kind in (SILENT, UNREAD) and part.rank is not None
     ]
+    # Who did not come by the words of others is a rank of the job as well.
+    told = (one for part in parts for one in part.absences if not one.are_places)
+    absent = [rank for one in told for rank in (*one.ranks, *one.here) if rank < MAX_WORLD]
     least = max([max(chosen), *silent, *map(max, members.values())]) + 1
+    named = max([least - 1, *absent]) + 1
     for part in parts:
         for name, group in part.groups.items():
             if name == "world":
@@ -189,9 +193,9 @@ def _world(
             raise UsageError(f"--world-size {given}: rank {least - 1} was recorded")
         size = given
     elif plan is not None:
-        size = max(plan.world_size, least)
+        size = max(plan.world_size, named)
     else:
-        size = max([least, *said])
+        size = max([named, *said])
     if size > MAX_WORLD:
         raise PlanError(f"{size:,} ranks declared; at most {MAX_WORLD:,} are read")
     sure = given is not None or plan is not None or size in said

@@ -66,7 +66,7 @@ def _span(dumps: Sequence[Part]) -> int:
     """Return how far the last times of all ranks lie apart."""
     ends: list[int] = []
     for part in dumps:
-        last = part.track.created[-SAMPLES:]
+        last = part.track.created[-SAMPLES:].tolist()  # each of them is looked at twice
         known = last if min(last, default=0) > 0 else [time for time in last if time > 0]
         ends += (min(known), max(known)) if known else ()
     return max(ends, default=0) - min(ends, default=0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planguard.recording import Absence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from planguard.audit.readers.part import Init, Part
 
@@ -31,6 +33,11 @@ def join_inits(parts: Sequence[Part]) -> list[Part]:
         return list(parts)
     world = max(members, key=lambda name: max(init.size for init in members[name].values()))
     seen = {part.rank for part in parts if part.rank is not None}
+    ranks: dict[str, dict[int, int]] = defaultdict(dict)
+    for part in parts:
+        for name, init in part.inits.items():
+            if part.rank is not None:
+                ranks[name][init.place] = part.rank
     said: dict[str, Absence] = {}
     for name, came in members.items():
         one = next(iter(came.values()))
@@ -38,6 +45,8 @@ def join_inits(parts: Sequence[Part]) -> list[Part]:
             continue
         is_job = name == world if one.is_job is None else one.is_job
         absence = _absence(came, seen, is_world=is_job)
+        if not is_job and not absence.all_came:
+            absence = _of_split(absence, name, world, members, ranks) or absence
         if absence.all_came and one.ends_unseen:
             for part in parts:
                 if name in part.inits:
@@ -61,6 +70,38 @@ def _absence(came: dict[int, Init], seen: set[int], *, is_world: bool) -> Absenc
         are_places=not is_world,
         all_came=not missing,
     )
+
+
+def _of_split(
+    absence: Absence,
+    name: str,
+    world: str,
+    members: Mapping[str, Mapping[int, Init]],
+    ranks: Mapping[str, Mapping[int, int]],
+) -> Absence | None:
+    """Return who did not come to a part of the default group, by who came to its other parts.
+
+    Every member of the parent takes part in a split and ends in one of its parts, or in none (NCCL
+    ``src/init.cc``: ``commGetSplitInfo``). Where the parts take all of the parent, and one alone
+    lacks somebody, it lacks whoever came to none.
+    """
+    split, _, color = name.rpartition(":")
+    parent = split.rpartition("/")[0]
+    if not color or parent != world:
+        return None
+    whole = ranks[parent]
+    size = max(init.size for init in members[parent].values())
+    parts = {other: came for other, came in members.items() if other.rpartition(":")[0] == split}
+    sizes = {other: max(init.size for init in came.values()) for other, came in parts.items()}
+    lacking = [other for other, came in parts.items() if len(came) < sizes[other]]
+    came_to_any = {rank for other in parts for rank in ranks[other].values()}
+    absent = tuple(sorted(set(whole.values()) - came_to_any))
+    is_told = len(whole) == size == sum(sizes.values()) and lacking == [name]
+    if not is_told or len(absent) != sizes[name] - len(parts[name]):
+        return None
+    what = f"the creation of a communicator of {sizes[name]:,} ranks, a part of the default group"
+    here = tuple(sorted(ranks[name].values()))
+    return replace(absence, what=what, ranks=absent, here=here, are_places=False)
 
 
 def _lent(parts: Sequence[Part], said: dict[str, Absence]) -> list[Part]:

@@ -47,6 +47,7 @@ def _record(
         file=part.file,
         version=part.version,
         crash=own.crash if own is not None else "",
+        crash_doubt=own.doubt if own is not None and own is not part else "",
         kind=part.kind,
         absences=words.absences if words is not None else (),
         oversized=words.oversized if words is not None else None,

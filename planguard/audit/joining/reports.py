@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from planguard.audit.readers.ras import moved
 from planguard.recording import Track
 
 if TYPE_CHECKING:
@@ -20,8 +19,12 @@ def join_reports(parts: Sequence[Part]) -> None:
     Files do not say when they were made, but counts only grow: of two files the one with the larger
     counts is the later. Where two files have the latest counts of those behind, these stand.
     """
-    files: dict[str, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
     reports = [part for part in parts if part.kind == "ras" and part.rank is not None]
+    if not reports:
+        return
+    from planguard.audit.readers.ras import moved  # where there are reports
+
+    files: dict[str, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
     for part in reports:
         for call, count in zip(part.track.call, part.track.position, strict=True):
             own = files[part.track.calls[call].group or ""][part.file]

@@ -97,7 +97,7 @@ def told_by_service(lines: Sequence[Line]) -> list[Absence]:
     found = [_late(one) for one in service.barriers.values()]
     if service.silent:
         ranks = tuple(sorted(service.silent))
-        found.append(Absence("their heartbeats", ranks, by=BY, has_stopped=True))
+        found.append(Absence("sending heartbeats", ranks, by=BY, has_stopped=True))
     return [replace(one, are_places=len(service.jobs) > 1) for one in found]
 
 

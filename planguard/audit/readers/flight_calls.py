@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
+from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,8 +49,11 @@ _COALESCED = frozenset({"coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coal
 _FRAME = itemgetter("filename", "line", "name")
 _PLAIN = frozenset({str, int, type(None)})
 _known: dict[bytes, Said] = {}
+_keys: dict[tuple[Any, ...], int] = {}
+_numbers = count(1)
+"""Never given twice, whoever reads in other threads."""
 _stacks: dict[Rows, Stack] = {}
-_calls: dict[tuple[Any, ...], Call] = {}
+_calls: dict[tuple[int, str, int | None], Call] = {}
 
 
 class Said(NamedTuple):
@@ -61,7 +65,7 @@ class Said(NamedTuple):
         is_end: It ends a launch of several calls and is none itself; the rest is not read then.
         size: Members of the group, where the shapes show it.
         call: The call without group and peer.
-        key: What tells it from others of the same group and peer.
+        key: Number that tells it from others of the same group and peer.
     """
 
     backend: str
@@ -69,14 +73,15 @@ class Said(NamedTuple):
     is_end: bool
     size: int | None = None
     call: Call = Call("")
-    key: tuple[Any, ...] = ()
+    key: int = 0
 
 
 def known_calls() -> dict[bytes, Said]:
     """Return what calls of earlier dumps say; never so many that it matters."""
-    if max(len(_known), len(_stacks), len(_calls)) > MOST_KEPT:
+    if max(len(_known), len(_keys), len(_stacks), len(_calls)) > MOST_KEPT:
         # Together: what is kept names equal stacks by one object.
         _known.clear()
+        _keys.clear()
         _stacks.clear()
         _calls.clear()
     return _known
@@ -93,7 +98,8 @@ class Calls:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.is_gloo = False
-        self._places: dict[tuple[Any, ...], int] = {}
+        self._places: dict[tuple[int, str, int | None], int] = {}
+        self._groups: dict[int, tuple[Any, str, PartGroup]] = {}
         self._totals: dict[int, int | None] = {}
 
     def place(self, row: Row) -> int:
@@ -122,14 +128,12 @@ class Calls:
         part = self.part
         part.backend = part.backend or said.backend
         self.is_gloo = self.is_gloo or said.backend == "gloo"
-        group = group_name(pair)
-        known = part.groups.get(group)
-        if known is None:
-            known = part.groups[group] = PartGroup()
+        # By identity, of what is held here: most calls of a dump share the few pairs that it has.
+        found = self._groups.get(id(pair))
+        if found is None:
+            found = self._groups[id(pair)] = (pair, *self._group(pair))
+        _, group, known = found
         known.backend = known.backend or said.backend
-        description = pair[1] if len(pair) > 1 else ""
-        if not known.description and description not in ("undefined", "default_pg"):
-            known.description = text(description, 200)
         if said.is_end:
             return END
         if known.size is None:
@@ -142,6 +146,17 @@ class Calls:
             place = self._places[key] = len(part.track.calls)
             part.track.calls.append(_on(call, group, peer, key))
         return place
+
+    def _group(self, pair: Any) -> tuple[str, PartGroup]:
+        """Return a group by its name and description, with the description noted."""
+        group = group_name(pair)
+        known = self.part.groups.get(group)
+        if known is None:
+            known = self.part.groups[group] = PartGroup()
+        description = pair[1] if len(pair) > 1 else ""
+        if not known.description and description not in ("undefined", "default_pg"):
+            known.description = text(description, 200)
+        return group, known
 
     def _said(self, values: Row) -> Said:
         """Return what the values of ``SAID`` say.
@@ -157,13 +172,13 @@ class Calls:
         if backend == "gloo" and op == "all_reduce" and "reduce_scatter" in inner:
             op = "reduce_scatter_tensor"
         sizes = self.elements(into), self.elements(out)
-        count, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
+        elements, shape = element_count(op, *sizes, is_gloo=backend == "gloo")
         dtype = element_type(text((types or out_types or [""])[0], 200))
         if op == "all_reduce" and types and out_types and types[0] != out_types[0]:
             # No all_reduce has two types: whoever says one disagrees with it.
             dtype = f"{dtype} to {element_type(text(out_types[0], 200))}"
-        call = Call(op, count=count, dtype=dtype, shape=shape, stack=stack)
-        key = (op, count, dtype, shape, id(stack))
+        call = Call(op, count=elements, dtype=dtype, shape=shape, stack=stack)
+        key = _keys.setdefault((op, elements, dtype, shape, id(stack)), next(_numbers))
         return Said(backend, title, is_end, group_size(op, *sizes), call, key)
 
     def elements(self, sizes: Any) -> int | None:
@@ -228,7 +243,7 @@ def group_name(pair: Any) -> str:
     return "world" if rest and rest[0] == "default_pg" else text(name, 200)
 
 
-def _on(call: Call, group: str, peer: int | None, key: tuple[Any, ...]) -> Call:
+def _on(call: Call, group: str, peer: int | None, key: tuple[int, str, int | None]) -> Call:
     """Return a call on a group: one object for all dumps in which it is the same."""
     known = _calls.get(key)
     if known is None:

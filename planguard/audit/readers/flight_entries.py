@@ -7,7 +7,6 @@ before; what differs is looked up, and only what is new is taken apart.
 
 from __future__ import annotations
 
-import contextlib
 from array import array
 from collections import defaultdict
 from operator import itemgetter
@@ -18,7 +17,7 @@ from planguard.errors import PlanError
 from planguard.recording import UNRECORDED, Call, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from planguard.audit.readers.flight_calls import Row
     from planguard.audit.readers.part import Part
@@ -39,6 +38,31 @@ _BY_NUMBER = bytes(_STATES.values()) + bytes(253)
 """Progress of a state by its number among those, 0 of any other; ``native/src/dump.cpp``."""
 _RETIRED = bytes([Progress.ISSUED, Progress.COMPLETED]) + bytes(254)
 """Progress of a gloo call, by whether it is retired."""
+
+
+_WRONG = (
+    TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError,
+)  # fmt: skip
+"""What is raised where something that is read is no table of entries."""
+
+
+class _Told:
+    """Says in one sentence what may be wrong with entries, and notes what a backend leaves out."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        part = self.entries.part
+        if kind is None:
+            if self.entries.calls.is_gloo:
+                part.lacks = ("point-to-point",)
+        elif issubclass(kind, _WRONG):
+            said = "an entry lacks a field, or has a value of a wrong type"
+            raise PlanError(said, file=part.file, path="$.entries") from None
 
 
 class Newest(NamedTuple):
@@ -79,7 +103,7 @@ class Entries:
     def newest(self) -> dict[tuple[int, str], Newest]:
         """The last numbers of each process group, by its ``pg_id`` (-1: none) and its own name."""
         if self._columns:
-            with self._told():
+            with _Told(self):
                 self._count_columns(*self._columns)
             self._columns = ()
         found: dict[tuple[int, str], Newest] = {}
@@ -116,7 +140,7 @@ class Entries:
         """
         if not set(map(type, entries)) <= {dict}:
             raise PlanError("an entry is no table", file=self.part.file, path="$.entries")
-        with self._told():
+        with _Told(self):
             if entries and any(type(entries[0].get(name)) is str for name in NUMBERS):
                 entries = [_numbered(entry) for entry in entries]
             self._read(entries)
@@ -128,29 +152,8 @@ class Entries:
             PlanError: A call lacks a field, or holds a value of a wrong type.
         """
         if rows:
-            with self._told():
+            with _Told(self):
                 self._read_columns(rows, *columns)
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say in one sentence what may be wrong with entries, and note what a backend leaves out.
-
-        Raises:
-            PlanError: What was read was no table of entries.
-        """
-        try:
-            yield
-        except (
-            *(TypeError, ValueError, KeyError, AttributeError),
-            *(IndexError, OverflowError, RecursionError),
-        ):
-            raise PlanError(
-                "an entry lacks a field, or has a value of a wrong type",
-                file=self.part.file,
-                path="$.entries",
-            ) from None
-        if self.calls.is_gloo:
-            self.part.lacks = ("point-to-point",)
 
     def _read_columns(self, rows: list[Row], slot: bytes, *columns: bytes) -> None:
         place_of = list(map(self.calls.place_kept, rows))

@@ -18,6 +18,7 @@ TELLING = (
     b"(most recent call last)", b"(most recent call first)", b"OutOfMemoryError: ",
     b"Barrier timed out. Id:", b"stopped sending heartbeats", b" heartbeat timeout. ",
     b"DDP expects same model", b"of the same param in process 0",
+    b"NCCL WARN Cuda failure", b"NCCL WARN HIP failure",
     b"CUDA out of memory", b"out of memory. Tried to allocate", b"'std::bad_alloc'",
 )  # fmt: skip
 """One of them makes a text one that an audit reads."""

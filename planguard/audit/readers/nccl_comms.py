@@ -47,6 +47,11 @@ MADE = re.compile(
 _BOOTS = re.compile(_PROCESS + rb"(?P<step>Bootstrap ?: Using|cudaDriverVersion) ")
 """``bootstrapNetInit`` (``src/bootstrap.cc``), of a subsystem of its own from 2.23 on, and
 ``initOnceFunc`` (``src/misc/cudawrap.cc``), of INIT: each once in a process, in any order."""
+MEMORY = re.compile(
+    rb"(?P<process>[^\s:]{1,200}:\d{1,10}):\d{1,10} \[(?P<device>\d{1,5})\] [^\n]{0,200}?NCCL WARN "
+    rb"(?P<error>(?:Cuda|HIP) failure[^\n]{0,20}'out of memory')"
+)
+"""``CUDACHECK`` (``src/include/checks.h``); RCCL says HIP. The call of the program fails then."""
 LONGEST = 2000
 NO_ID = b"0x0"
 """What stands for the identity of a split from NCCL 2.23 on."""
@@ -77,6 +82,7 @@ class Process:
         inits: Creations by identity.
         devices: Host, device and bus of each that it speaks for.
         pointers: Its communicators by where they stand in its memory.
+        memory: What it says of memory that ran out, or "".
     """
 
     name: bytes
@@ -89,6 +95,7 @@ class Process:
     inits: dict[str, Init] = field(default_factory=dict)
     devices: set[tuple[bytes, bytes, bytes]] = field(default_factory=set)
     pointers: dict[bytes, str] = field(default_factory=dict)
+    memory: str = ""
     _splits: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     _booted: set[bytes] = field(default_factory=set)
 
@@ -136,7 +143,7 @@ class Process:
 
     def is_over(self, line: re.Match[bytes]) -> bool:
         """Tell whether only a later process of the same name can have written a line."""
-        if line.re is CALL:
+        if line.re in (CALL, MEMORY):
             return False
         if line.re is not MADE:
             return line["step"] in self._booted or bool(self.inits or self.calls)
@@ -159,6 +166,8 @@ def _said(line: bytes) -> re.Match[bytes] | None:
         return CALL.search(line)
     if b"Init " in line:
         return MADE.search(line)
+    if b" NCCL WARN " in line:
+        return MEMORY.search(line)
     return _BOOTS.search(line) if b"Bootstrap" in line or b"cudaDriver" in line else None
 
 
@@ -253,6 +262,8 @@ def _told(rows: Rows, shared: set[bytes], starts: dict[str, int], uses: _Uses) -
             process.make(line)
             if identity is not None and process.run:
                 starts[identity] = max(starts.get(identity, 0), process.run)
+        elif line.re is MEMORY:
+            process.memory = process.memory or f"NCCL: {line['error'].decode(errors='replace')}"
         else:
             process.boot(line["step"])
     return found

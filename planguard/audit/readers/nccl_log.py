@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.nccl_comms import Process, last_run, processes_of
-from planguard.audit.readers.part import STATES, UNSAID, Part, PartGroup
+from planguard.audit.readers.part import STATES, UNSAID, WITHOUT_TRACEBACK, Part, PartGroup
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.vocabulary import MESSAGES, NCCL, NCCL_DTYPES, NCCL_REDUCE_OPS, REDUCING, ROOTED
@@ -56,7 +56,7 @@ def read_nccl_log(data: bytes, file: str) -> list[Part]:
 
 
 def _read(processes: list[Process], file: str) -> list[Part]:
-    begun = _begun(processes, file)
+    begun = [*_begun(processes, file), *_failed(processes, file)]
     if not any(process.calls for process in processes):
         if begun:
             return begun
@@ -92,6 +92,24 @@ def _begun(processes: list[Process], file: str) -> list[Part]:
             parts.append(part)
     is_open = any(not init.is_done for part in parts for init in part.inits.values())
     return parts if is_open else []
+
+
+def _failed(processes: list[Process], file: str) -> list[Part]:
+    """Return the processes whose memory ran out, by their words alone.
+
+    The call of the program fails then, which mostly ends its rank; it may have gone on.
+    """
+    inits = {name: init for process in processes for name, init in process.inits.items()}
+    world = max(inits, key=lambda name: inits[name].size, default="")
+    found = []
+    for process in processes:
+        if process.memory:
+            part = Part("stderr", file, crash=process.memory, doubt=WITHOUT_TRACEBACK)
+            part.process, part.backend = process.name.decode(errors="replace"), "nccl"
+            if world in process.inits:
+                part.rank, part.world_size = process.inits[world].place, inits[world].size
+            found.append(part)
+    return found
 
 
 def _unjoined(processes: list[Process], file: str) -> list[Part]:

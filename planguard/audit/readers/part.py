@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,6 +32,8 @@ CONCLUDED = "is concluded from the dumps"
 """What a note says of a number of ranks that nothing states."""
 LOCAL = "the number that torchrun gives a process on its node is taken for its rank"
 """Doubt of what is told of a rank that only such a number names."""
+WITHOUT_TRACEBACK = "an error stands there without its traceback: the rank may have gone on"
+"""Doubt of an error that is known by its words alone."""
 LOST_END = "lost-end"
 """Kind of the gap of a rank whose last records are missing."""
 DOUBT = "doubt"
@@ -71,6 +74,9 @@ class PartGroup:
     size: int | None = None
     backend: str | None = None
     places: dict[int, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (PartGroup, (self.ranks, self.description, self.size, self.backend, self.places))
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,10 @@ class Part:
     day: str = ""
     asked: str = ""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without the names of the fields, which are most of what is written of one else.
+        return (_restored, _values(self))
+
     def says_as(self, other: Part) -> bool:
         """Tell whether the words of another part are these: somebody collected them twice."""
         return (self.kind, self.crash, self.stack, self.inside, self.absences) == (
@@ -205,3 +215,13 @@ class Part:
     def stands_as(self, other: Part) -> bool:
         """Tell whether the stack of another part shows the same place of the program."""
         return (self.inside, self.stack) == (other.inside, other.stack)
+
+
+_FIELDS = tuple(one.name for one in fields(Part))
+_values = attrgetter(*_FIELDS)
+
+
+def _restored(*values: object) -> Part:
+    part = Part.__new__(Part)
+    part.__dict__.update(zip(_FIELDS, values, strict=True))
+    return part

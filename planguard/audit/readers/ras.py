@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -17,8 +17,11 @@ from planguard.audit.readers.part import Part, PartGroup
 from planguard.audit.readers.safe import decode_json
 from planguard.errors import PlanError, shorten
 from planguard.plan.vocabulary import NCCL
-from planguard.recording import UNNAMED, Call, Observed, Progress, Track
+from planguard.recording import UNNAMED, Absence, Call, Observed, Progress, Track
 from planguard.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_RANKS = 131_072
 """Ranks of a communicator: each becomes a part, all of them 550 MiB."""
@@ -29,7 +32,7 @@ _N = r"\d{1,18}"
 _GAP = r"[ \t]+"
 """Between columns; a blank that is a line break would look for a row's end in all lines below."""
 _SIZE = re.compile(
-    rf"^[ \t]*{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}({_N}){_GAP}({_N})"
+    rf"^[ \t]*{_N}{_GAP}{_N}{_GAP}{_N}{_GAP}{_N}(?:-{_N})?{_GAP}({_N}){_GAP}({_N})"
     rf"{_GAP}[A-Z]+{_GAP}[A-Z,+ ]+$",
     re.MULTILINE,
 )
@@ -42,6 +45,7 @@ _LAUNCHED = rf"(?:launched up to operation ({_N})|not launched any)"
 _MANY = re.compile(rf"^\s*({_N}) ranks have {_LAUNCHED}")
 _ONE = re.compile(rf"^\s*Rank ({_N}) has {_LAUNCHED}")
 _TOLD = re.compile(rf"\s+(The missing rank|Missing communicator data|{_N} job process)")
+_MISSING = re.compile(rf"^[ \t]+The missing rank: ({_N})$", re.MULTILINE)
 _MEMBER = re.compile(rf"^\s*Rank ({_N}) -- ")
 
 
@@ -57,6 +61,11 @@ class _Rank(Struct):
     cuda_dev: int = 0
     status: dict[str, Any] = field(default_factory=dict)
     collective_counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it was asked and did not answer."""
+        return any(self.status.get(name) is True for name in ("unresponsive", "considered_dead"))
 
     @property
     def device(self) -> tuple[str, int, int]:
@@ -120,6 +129,8 @@ def read_ras(data: bytes, file: str) -> list[Part]:
     if size > MAX_RANKS:
         parts[0].doubt = f"a job of {size:,} ranks, more than {MAX_RANKS:,}: it was not read"
     first = next(iter(parts.values()))
+    if members and set(sizes) == {size}:  # each communicator has the ranks of the job
+        first.absences = _silent({int(m[1]) for m in _MISSING.finditer(text)}, size)
     if len(reports) > 1:
         first.remarks.append(
             f"{file} has {plural(len(reports), 'report')} of RAS: the last is used"
@@ -236,6 +247,7 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
     remarks: list[str] = []
     size = max((c.size for c in report.communicators if 0 < c.size <= MAX_RANKS), default=0)
     members = tuple(range(size))
+    silent: set[int] = set()
     whole = [comm for comm in report.communicators if comm.size == size]
     devices = {device for comm in report.communicators for device in comm.places}
     for comm in whole:
@@ -245,6 +257,7 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
         if len(devices) > size or comm.places != {**comm.places, **_known(comm, whole[0])}:
             remarks.append(f"communicator {name}: its ranks are not those of the job")
             continue
+        silent |= {one.rank for one in comm.missing_ranks if one.is_silent}
         for one in comm.ranks:
             if not 0 <= one.rank < size:
                 raise PlanError("no rank of its communicator", file=file, value=one.rank)
@@ -257,7 +270,16 @@ def read_ras_json(data: bytes, file: str) -> list[Part]:
     for part in told:
         part.asked = report.timestamp[:40]
     told[0].remarks += remarks
+    told[0].absences = _silent(silent, size)
     return told
+
+
+def _silent(ranks: Iterable[int], size: int) -> tuple[Absence, ...]:
+    """Return what is said of ranks of the job that RAS cannot reach any more."""
+    kept = tuple(sorted(rank for rank in ranks if 0 <= rank < size))
+    if not kept:
+        return ()
+    return (Absence("answering NCCL's RAS", kept, by="NCCL's RAS", has_stopped=True),)
 
 
 def _known(comm: _Communicator, first: _Communicator) -> dict[tuple[str, int, int], int]:

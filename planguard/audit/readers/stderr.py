@@ -15,7 +15,7 @@ from planguard.audit.readers.desync import reported
 from planguard.audit.readers.detail import mismatch
 from planguard.audit.readers.models import compared
 from planguard.audit.readers.names import program_frames
-from planguard.audit.readers.part import Part, PartGroup
+from planguard.audit.readers.part import WITHOUT_TRACEBACK, Part, PartGroup
 from planguard.audit.readers.text_log import GOES_ON
 from planguard.audit.readers.watchdog import (
     ASSUMED,
@@ -59,6 +59,7 @@ _LATE = re.compile(r"Ranks? (?P<who>\d[\d, ]*) failed to pass monitoredBarrier")
 _ENFORCE = re.compile(r"op\.preamble\.length <= op\.nbytes\. (\d{1,15}) vs (\d{1,15})")
 _MEMORY = re.compile(
     r"(?:[\w.]{0,60}OutOfMemoryError|RuntimeError|ValueError): .{0,200}?out of memory.{0,200}|"
+    r"CUDA out of memory\. Tried to allocate.{0,200}|"
     r"terminate called after throwing an instance of 'std::bad_alloc'"
 )
 """An error that people paste without its traceback; a program may have gone on behind it."""
@@ -201,9 +202,9 @@ def _voice(lines: Sequence[Line], rank: int | None = None) -> Voice:
             trace = _continued(trace, text)
             _mark(voice, text)
             continue
-        if voice.traces and GOES_ON.search(text):
+        if (voice.traces or voice.memory) and GOES_ON.search(text):
             voice.traces.clear()
-            trace = None
+            trace, voice.memory = None, ""
         elif (
             ("memory" in text or "bad_a" in text)
             and not voice.memory
@@ -276,7 +277,7 @@ def _part(voice: Voice, file: str, rank: int | None, known: Known | None) -> Par
         part.crash, part.has_ended, part.inside = voice.device, True, None
     elif voice.memory and not voice.traces:
         part.crash = voice.memory
-        part.doubt = "an error stands there without its traceback: the rank may have gone on"
+        part.doubt = WITHOUT_TRACEBACK
     if voice.enforced is not None:
         part.backend, part.oversized = "gloo", voice.enforced
     if words.is_stuck:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from planguard.audit.readers.launchers import read_launchers
+from planguard.audit.readers.nccl_comms import MEMORY
 from planguard.audit.readers.nccl_log import read_nccl_log
 from planguard.audit.readers.part import CAME_TO_END, LOCAL, NO_FAILURE
 from planguard.audit.readers.ras import is_ras, read_ras
@@ -42,7 +43,7 @@ def read_text(data: bytes, file: str) -> list[Part]:
     # Of the last word of a line without an end nobody knows how it goes on: 12 may be 1234.
     if (cut := _CUT.search(data, max(0, len(data) - LONGEST_WORD))) is not None:
         data = data[: cut.start()]
-    if b"NCCL INFO" in data:
+    if b"NCCL INFO" in data or MEMORY.search(data) is not None:
         try:
             parts += read_nccl_log(data, file)
         except PlanError as error:

@@ -95,6 +95,8 @@ def _first(rounds: Rounds, lines: list[Line]) -> int | None:
         high = min(line.end, reference.end)
         if line is reference or high < low:
             continue
+        if line.signs is reference.signs and line.first == reference.first:
+            continue  # ranks that make the same calls share them
         mine = line.signs[low - line.first : high + 1 - line.first]
         theirs = reference.signs[low - reference.first : high + 1 - reference.first]
         if mine == theirs:
@@ -134,9 +136,16 @@ def departures(rounds: Rounds) -> list[Departure]:
     for group, lines in rounds.lines.items():
         if len(lines) < 2:
             continue
-        keys = {
-            rank: (line.first, tuple(line.sites), tuple(line.signs)) for rank, line in lines.items()
-        }
+        # By identity first: lines that are alike share their columns, mostly.
+        known: dict[tuple[int, int, int], Key] = {}
+        keys = {}
+        for rank, line in lines.items():
+            own = line.first, id(line.sites), id(line.signs)
+            if own not in known:
+                known[own] = line.first, tuple(line.sites), tuple(line.signs)
+            keys[rank] = known[own]
+        if len(known) == 1:
+            continue
         counted = Counter(keys.values())
         if len(counted) == 1:
             continue

@@ -38,6 +38,7 @@ from planguard.capture.mpi.records import (
 )
 from planguard.plan.actions import ITEM_BYTES
 from planguard.plan.vocabulary import BOTH_SPLITS, RECEIVES
+from planguard.words import clean
 
 if TYPE_CHECKING:
     from planguard.capture.nccl.preload_log import Entry, Log
@@ -125,9 +126,11 @@ class RankReader:
         op, work = entry.op, f"r{entry.stream}"
         if op in (NOT_FOLLOWED, POLLED, LOOSE):
             self._not_followed(entry)
-        elif op == COUNTS:
+        elif op == COUNTS and entry.redop < len(self.counts):
             words = (entry.comm, entry.count, entry.stream, entry.caller)
             self.counts[entry.redop].extend(words[: entry.peer])
+        elif op == COUNTS:
+            self.run.spoil("not-followed", f"counts of rank {self.rank} are of no side of a call")
         elif op in (MEMBER, WAIT, TESTED, FREED) and work not in self.started:
             pass  # what its start said is marked as not followed
         elif op == MEMBER:
@@ -151,7 +154,8 @@ class RankReader:
 
     def _not_followed(self, entry: Entry) -> None:
         words = (entry.comm, entry.count, entry.stream, entry.caller)
-        name = b"".join(word.to_bytes(8, "little") for word in words).rstrip(b"\0").decode()
+        text = b"".join(word.to_bytes(8, "little") for word in words).rstrip(b"\0")
+        name = clean(text.decode(errors="replace"))
         if entry.op == POLLED:
             said = f"{name} was called: the order that was seen is one of several"
             self.run.spoil("polling", said, ("under",))
@@ -218,7 +222,8 @@ class RankReader:
             action.update(self._size(entry))
         if entry.op not in REDUCES and entry.redop - 1 in DTYPES:
             other, rank = DTYPES[entry.redop - 1], self.rank
-            one = f"{action['op']} of rank {rank} has {action['dtype']} on one side and {other}"
+            this = action.get("dtype", "no type")
+            one = f"{action['op']} of rank {rank} has {this} on one side and {other}"
             self.run.spoil("element-types", f"{one} on the other: not compared", ("under",))
         if any(self.counts):
             width = ITEM_BYTES.get(action.get("dtype", ""), 1)

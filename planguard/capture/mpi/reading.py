@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MODEL = "mpi-eager"
+MAX_RANKS = 131_072
+"""Ranks of a program at most: every one of them gets a program of the plan."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ def read_mpi(paths: Iterable[str | Path]) -> MpiRun:
         world = next((e for e in log.entries if e.op == INFO), None)
         if not log.mpi or world is None:
             continue  # a process that never called MPI_Init
+        if not 0 <= world.peer < world.count <= MAX_RANKS:
+            said = f"rank {world.peer} of {world.count:,} is none of a program"
+            hint = f"at most {MAX_RANKS:,} ranks"
+            raise PlanError(said, file=log.file, path="world", value=world.count, hint=hint)
         if world.peer in logs:
             raise PlanError("two logs of one rank", file=log.file, path="rank", value=world.peer)
         logs[world.peer], size = log, max(size, world.count)
