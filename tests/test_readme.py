@@ -55,7 +55,10 @@ FENCE = re.compile(
 INSTALLED = re.compile(r"^(pip install .*?(?: && |$))?(pytest( -[mn] .*)?$)?", re.MULTILINE)
 """Commands that a test run has behind it: ``.ci/run`` runs them on a clean clone."""
 NAME = re.compile(r"`(\w+)").findall
-SECONDS = 120
+SECONDS = 300
+"""The most that a command may take: seconds on an idle machine, minutes on one with other work."""
+PATIENT = pytest.mark.timeout(2 * SECONDS)
+"""The mark of tests that run the commands of a page one after the other."""
 ECHO_CODE = "echo $?"
 
 
@@ -180,6 +183,7 @@ def marked(pages: list[Path]) -> list[object]:
     ]
 
 
+@PATIENT
 @pytest.mark.parametrize("page", marked(PAGES))
 def test_the_commands_of_a_page_do_what_it_shows(page, tmp_path):
     """In the order of the page and in one folder, each console transcript is what its commands
@@ -219,6 +223,7 @@ def programs(page: Path) -> list[Block]:
 CLUSTERS = ("ray", "dask")
 
 
+@PATIENT
 @pytest.mark.parametrize("page", marked([page for page in PAGES if programs(page)]))
 def test_every_python_block_runs(page, tmp_path):
     """The Python blocks of a page run one after the other. A block that needs what no test machine
