@@ -312,6 +312,18 @@ def test_no_link_inside_the_documentation_is_broken():
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_import_that_a_page_shows_is_there(page):
+    """Each ``from planguard... import ...`` of a page, also in a block that is not run and in a
+    command, names a module and what is in it.
+    """
+    text = page.read_text(encoding="utf-8")
+    for module, names in re.findall(r"\bfrom (planguard(?:\.\w+)*) import ([\w, ]+)", text):
+        for name in re.findall(r"\w+", names.partition(" as ")[0]):
+            if not hasattr(importlib.import_module(module), name):
+                importlib.import_module(f"{module}.{name}")
+
+
 def slug(heading: str) -> str:
     """The anchor of a heading, as the pages of a repository are shown."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
