@@ -27,7 +27,7 @@ import numpy as np
 
 TIMEOUT = 60
 LIMIT = 500
-"""Seconds that all jobs of one call may take together, on a machine that is busy with other work."""
+"""Seconds that all jobs of one call may take together, where other work keeps the machine busy."""
 HERE = Path(__file__).parent
 
 
