@@ -36,7 +36,8 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
 
     Raises:
         PlanError: If the input cannot be read as a plan.
-        UsageError: If no adapter of that name exists, or a plan file is read with options.
+        UsageError: If no adapter of that name exists, it has no such option or needs another one,
+            or a plan file is read with options.
     """
     from planguard import registry
     from planguard.plan.building.builder import PlanBuilder
@@ -51,10 +52,10 @@ def load(obj: Any, *, planner: str | None = None, **options: Any) -> Plan:
             raise UsageError("a PlanBuilder needs no adapter", hint="leave out planner and options")
         return obj.build()
     if planner is not None:
-        return registry.find(planner).adapt(obj, PlanBuilder, **options)
+        return registry.adapted(registry.find(planner), obj, options)
     adapter = _adapter_of(obj)
     if adapter is not None:
-        return adapter.adapt(obj, PlanBuilder, **options)
+        return registry.adapted(adapter, obj, options)
     from planguard.plan.format import read
 
     if options:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import sys
@@ -24,6 +25,8 @@ from planguard.files.heads import one_look
 from planguard.sources import beside
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
@@ -178,6 +181,57 @@ def recognize(obj: object) -> PlannerAdapter | None:
         names = " and ".join(adapter.name for adapter in matches)
         raise UsageError(f"{names} all recognize the input", hint="name one (--planner, planner=)")
     return matches[0] if matches else None
+
+
+def adapted(adapter: PlannerAdapter, obj: object, options: Mapping[str, object]) -> Plan:
+    """Let an adapter read an input, with options that it takes and all that it needs.
+
+    Python would refuse the call of another one with a ``TypeError``, as it does within a defect.
+
+    Raises:
+        PlanError: The input cannot be read as a plan.
+        UsageError: An option is none of the adapter's, or one that it needs is not given.
+    """
+    from planguard.plan.building.builder import PlanBuilder
+
+    ours, own, takes_any = _options_of(adapter)
+    for name in options:
+        if name in ours or not (takes_any or name in own):
+            near = difflib.get_close_matches(name, own, n=1)
+            known = f"options: {', '.join(own)}" if own else "it lists no options"
+            raise UsageError(
+                f"the {adapter.name} adapter has no option {shorten(name)!r}",
+                hint=f"did you mean {near[0]!r}?" if near else known,
+            )
+    for name, is_needed in own.items():
+        if is_needed and name not in options:
+            raise UsageError(
+                f"the {adapter.name} adapter needs the option {name!r}",
+                hint=f"--option {name}=VALUE, in Python {name}=VALUE",
+            )
+    return adapter.adapt(obj, PlanBuilder, **options)
+
+
+def _options_of(adapter: PlannerAdapter) -> tuple[set[str], dict[str, bool], bool]:
+    """Return what ``adapt`` gets from us, its options and which it needs, and if it takes others.
+
+    The built-in adapters take any option, and refuse by themselves what is none of theirs.
+    """
+    bound = adapter.adapt
+    function = getattr(bound, "__func__", bound)
+    count = 2 if function is bound else 3  # the adapter itself, the input, the builder
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # compiled code that does not say: the call itself finds out
+        return set(), {}, True
+    places = [one.name for one in parameters if one.kind <= one.POSITIONAL_OR_KEYWORD]
+    ours = set(places[:count])
+    own = {
+        one.name: one.default is one.empty
+        for one in parameters
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and one.name not in ours
+    }
+    return ours, own, any(one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def problems() -> tuple[PluginProblem, ...]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
 
+_OF_LOADING = ("obj", "planner")
+"""What ``planguard.load`` takes beside options: no adapter has an option of such a name."""
 LOOKED_AT = 64
 """Files of a folder that are looked at to tell what it holds."""
 
@@ -129,7 +131,7 @@ def _option(text: str) -> tuple[str, Any]:
 
     name, mark, value = text.partition("=")
     name = name.replace("-", "_")
-    if not mark or not name.isidentifier() or name == "planner":
+    if not mark or not name.isidentifier() or name in _OF_LOADING:
         raise argparse.ArgumentTypeError(f"{text!r} is no NAME=VALUE, such as slots=4")
     try:
         return name, json.loads(value)

@@ -171,7 +171,6 @@ def load_plan(obj: Any) -> Plan:
     from pathlib import Path
 
     from planguard import registry
-    from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.format import read
     from planguard.plan.plan import Plan
     from planguard.recording import Recording
@@ -184,7 +183,7 @@ def load_plan(obj: Any) -> Plan:
         isinstance(obj, (str, Path)) and str(obj).endswith((".json", ".json.gz"))
     ):
         return read(obj)
-    return registry.sniff(obj).adapt(obj, PlanBuilder)
+    return registry.adapted(registry.sniff(obj), obj, {})
 
 
 def _file_of(verdict: Verdict) -> str:

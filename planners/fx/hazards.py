@@ -36,12 +36,14 @@ class Flow:
         unwaited: Communications never waited for.
         waits: For every communication, the node that waits for it.
         nodes: Nodes by name, in order.
+        returned: Communications that the graphs return in flight: the caller is to wait for them.
     """
 
     hazards: tuple[Hazard, ...]
     unwaited: tuple[str, ...]
     waits: dict[str, str]
     nodes: dict[str, FxNode]
+    returned: tuple[str, ...] = ()
 
 
 def flow(program: RankProgram) -> Flow:
@@ -69,9 +71,10 @@ def flow(program: RankProgram) -> Flow:
                 hazards += _uses(node, storage)
                 _step(node, nodes, program, storage)
         kept.update({name.removeprefix(prefix): name for name in outputs})
-    returned = {work for name in kept.values() for work in storage.wait(storage.root(name))}
+    found = (work for name in kept.values() for work in storage.wait(storage.root(name)))
+    returned = tuple(dict.fromkeys(found))
     unwaited = [work for work in storage.unwaited() if work not in returned]
-    return Flow(tuple(hazards), tuple(unwaited), waits, nodes)
+    return Flow(tuple(hazards), tuple(unwaited), waits, nodes, returned)
 
 
 def _uses(node: FxNode, storage: Storage) -> list[Hazard]:

@@ -26,6 +26,8 @@ from pathlib import Path
 import numpy as np
 
 TIMEOUT = 60
+LIMIT = 500
+"""Seconds that all jobs of one call may take together, where other work keeps the machine busy."""
 HERE = Path(__file__).parent
 
 
@@ -39,7 +41,7 @@ def record_jobs(folder: Path, jobs: list[str], *, world: int = 2) -> None:
     }
     command = [sys.executable, str(Path(__file__)), str(folder), str(world), *jobs]
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
 

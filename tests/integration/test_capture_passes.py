@@ -105,6 +105,25 @@ def test_a_lost_wait_is_found():
     assert kinds(validate_pass(overlapped(), after, groups=WORLD)) == ["missing-wait"]
 
 
+def returned(*, waited):
+    """Reduce, and return the result."""
+    g = Graph()
+    work = g.reduce(g.inputs[0])
+    return g.done(g.wait(work) if waited else work)
+
+
+def test_a_lost_wait_of_a_result_is_found():
+    """A caller that got a finished result waits for nothing, so it must not get one in flight; a
+    graph that returned it in flight before may go on to do so, or wait itself.
+    """
+    done, flying = returned(waited=True), returned(waited=False)
+    verdict = validate_pass(done, flying, groups=WORLD)
+    assert kinds(verdict) == ["missing-wait"]
+    assert verdict.violations[0].node == "all_reduce"
+    assert validate_pass(flying, flying, groups=WORLD).valid
+    assert validate_pass(flying, done, groups=WORLD).valid
+
+
 def test_a_lost_and_an_invented_collective_are_found():
     """Every collective must be found again, and no other may appear."""
     without = Graph()
@@ -558,7 +577,7 @@ def test_a_broken_custom_pass_is_stopped(real):
     with inductor_guard(on_violation="record") as report:
         post_grad(real[0]["forward"], post_grad_custom_post_pass=drop_a_wait)
     assert [verdict.name for verdict in report.broken] == ["post_grad_custom_post_pass"]
-    assert kinds(report.broken[0]) == ["use-before-wait"]
+    assert kinds(report.broken[0]) == ["use-before-wait", "missing-wait"]
 
 
 def test_the_guard_leaves_inductor_as_it_was():

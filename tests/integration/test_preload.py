@@ -246,6 +246,8 @@ def test_a_file_that_is_no_log_is_refused(tmp_path):
     """Foreign bytes, other versions and cut files are one clear error each."""
     with pytest.raises(UsageError, match="no log"):
         read_logs([tmp_path])
+    with pytest.raises(UsageError, match=r"no such file or folder: .*absent"):
+        read_logs([tmp_path, tmp_path / "absent"])
     file = tmp_path / "nccl-1.pglog"
     file.write_bytes(b"\0" * 5000)
     with pytest.raises(PlanError, match="not a log"):

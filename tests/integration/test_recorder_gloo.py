@@ -13,7 +13,7 @@ from planguard import Outcome
 from planguard.capture.run.log import Kind
 from planguard.errors import UsageError
 
-pytestmark = [pytest.mark.processes, pytest.mark.wheel]
+pytestmark = [pytest.mark.processes, pytest.mark.wheel, pytest.mark.timeout(600)]
 torch = pytest.importorskip("torch")
 
 from recorder_worker import record_jobs  # noqa: E402

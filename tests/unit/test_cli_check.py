@@ -244,6 +244,8 @@ def test_an_option_of_the_adapter_decides(slots: str, code: int) -> None:
         (["slot=8"], 2, "did you mean 'slots'?"),
         (["slots=many"], 2, "option slots of the msccl adapter is 'many'"),
         (["slots=1", "slots=2"], 2, "--option slots is given twice"),
+        (["builder=1"], 2, "the msccl adapter has no option 'builder'"),
+        (["self=1"], 2, "the msccl adapter has no option 'self'"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(options, code, words, capsys) -> None:
@@ -252,6 +254,24 @@ def test_an_option_that_cannot_be_is_refused(options, code, words, capsys) -> No
     assert main(["check", str(ALGORITHM), *given]) == code
     said = capsys.readouterr()
     assert words in said.out + said.err
+
+
+def test_an_option_named_as_the_input_is_refused(capsys) -> None:
+    """``--option obj=...`` is wrong usage: that name is the input's."""
+    assert main(["check", str(ALGORITHM), "--option", "obj=1"]) == 2
+    assert "'obj=1' is no NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_plan_that_is_not_there_is_a_result_in_every_format(form: str, capsys) -> None:
+    """Whose results go to a file or to a program finds there every plan that was not read; stderr
+    has no word of its own about it.
+    """
+    assert main(["check", "no-such.plan.json", "--format", form]) == 2
+    said = capsys.readouterr()
+    assert "no-such.plan.json" in said.out
+    assert "PG901" in said.out
+    assert "error" not in said.err
 
 
 def test_a_plan_file_takes_no_option_of_an_adapter(check) -> None:

@@ -93,6 +93,46 @@ def test_third_party_adapter_is_found_by_name_and_by_input(install) -> None:
     assert registry.sniff(b"letters").name == "letters"
 
 
+@pytest.mark.parametrize(
+    ("signature", "options", "said"),
+    [
+        ("self, obj, builder", {"x": 1}, "has no option 'x'"),
+        ("self, obj, builder, *, slots=1", {"slot": 2}, "did you mean 'slots'"),
+        ("self, obj, builder, *, slots", {}, "needs the option 'slots'"),
+        ("self, obj, builder, slots", {}, "needs the option 'slots'"),
+        ("self, obj, builder, **options", {"self": 1}, "has no option 'self'"),
+        ("self, obj, builder, **options", {"builder": 1}, "has no option 'builder'"),
+        ("self, given, maker, **options", {"maker": 1}, "has no option 'maker'"),
+    ],
+)
+def test_an_option_that_an_adapter_does_not_take_is_a_wrong_call(
+    install, signature: str, options: dict[str, int], said: str
+) -> None:
+    """An option that ``adapt`` has no place for, and one that it needs and did not get, are a
+    ``UsageError`` that names the adapter and the option, whatever ``adapt`` says of itself.
+    """
+    install("letters", GOOD.replace("self, obj, builder, **options", signature))
+    with pytest.raises(UsageError, match="the letters adapter") as caught:
+        planguard.load(b"letters", planner="letters", **options)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("signature", "options"),
+    [
+        ("self, obj, builder", {}),
+        ("self, obj, builder, *, slots=1", {"slots": 2}),
+        ("self, obj, builder, slots", {"slots": 2}),
+        ("self, *rest, **options", {"x": 1}),
+    ],
+)
+def test_an_option_that_an_adapter_takes_reaches_it(install, signature: str, options) -> None:
+    """An adapter may name its options, or take any: it is called with those that were given."""
+    install("letters", GOOD.replace("self, obj, builder, **options", signature))
+    with pytest.raises(NotImplementedError):
+        planguard.load(b"letters", planner="letters", **options)
+
+
 def test_no_plugins_turns_third_party_adapters_off(install, monkeypatch) -> None:
     """PLANGUARD_NO_PLUGINS=1 leaves only PlanGuard's own adapters."""
     install("letters", GOOD)

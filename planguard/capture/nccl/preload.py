@@ -39,11 +39,14 @@ def read_logs(paths: Iterable[str | Path]) -> Recording:
     """Read the logs of one run, files or folders of them.
 
     Raises:
-        UsageError: There is no log.
+        UsageError: There is no log, or a path does not exist.
         PlanError: A file is not a log, or two of them are of one rank.
     """
     files: list[Path] = []
     for path in map(Path, paths):
+        if not path.exists():
+            hint = "give the folder that PLANGUARD_PRELOAD_LOG named"
+            raise UsageError(f"no such file or folder: {path}", hint=hint)
         files += sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not files:
         hint = "run the job with PLANGUARD_PRELOAD_LOG set to a folder"

@@ -308,6 +308,11 @@ def _waits(before: Side, after: Side, rank: int | None, out: Comparison) -> None
             node = after.flow.nodes[work]
             message = f"nothing waits for {work} any more"
             out.violations.append(Violation("missing-wait", message, rank, work, node.source))
+    for work in after.flow.returned:  # a caller that got a finished result waits for nothing
+        if before.flow.waits.keys() & out.origin.get(work, ()):
+            node = after.flow.nodes[work]
+            message = f"{work} is returned in flight, and was waited for before"
+            out.violations.append(Violation("missing-wait", message, rank, work, node.source))
 
 
 def _violation(kind: str, message: str, rank: int | None, talk: Talk) -> Violation:
