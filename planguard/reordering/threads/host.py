@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODE = "PG102"
+CONTESTED = 1_000
+"""Orders in each of which messages compete that are searched without a budget: seconds."""
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
 
@@ -280,8 +282,10 @@ class _Search:
         """Return the verdict where messages compete: in each order, every way to meet."""
         found: list[tuple[Part, Any, ExecutionModel]] = []
         states = 0
-        for chosen in itertools.product(*ways):
+        for number, chosen in enumerate(itertools.product(*ways)):
             self.count()
+            if number >= CONTESTED and not self.deadline.is_bounded:
+                raise UndecidedError(too_many(f"more than {CONTESTED:,} combinations"))
             notes = self.notes(chosen, ways)
             search = self._meetings(chosen)
             for part, kernels in search.parts():

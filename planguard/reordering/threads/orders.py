@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from planguard.execution.findings.reason import Reason
     from planguard.plan.fixed import FixedPlan
 
-_HOST_ONLY = frozenset({"init", "new_group", "test"})
+_HOST_ONLY = CREATIONS | {"test"}
 
 Needs = dict[int, frozenset[int]]
 """Action -> actions of other threads that it is called after: by `after`, a handle or a result."""
