@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODE = "PG102"
-CONTESTED = 1_000
+CONTESTED = 200
 """Orders in each of which messages compete that are searched without a budget: seconds."""
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
