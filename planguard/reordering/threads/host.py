@@ -12,6 +12,7 @@ the orders themselves are handed on to the search of turns at MPI (`turns.search
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from planguard.verdict import Verdict
 
 CODE = "PG102"
-CONTESTED = 200
-"""Orders in each of which messages compete that are searched without a budget: seconds."""
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
 
@@ -265,6 +264,9 @@ class _Search:
             UndecidedError: A rooted collective that may be left early is in a batch.
         """
         ways = self.ways()
+        # Each of them is run at least once: what would end at the limit need not begin.
+        if math.prod(map(len, ways)) > LIMIT and not self.deadline.is_bounded:
+            raise UndecidedError(too_many(f"more than {LIMIT:,} combinations"))
         if self.is_contested:
             return self._over_meetings(ways)
         only_one = all(len(found) == 1 for found in ways)
@@ -282,10 +284,8 @@ class _Search:
         """Return the verdict where messages compete: in each order, every way to meet."""
         found: list[tuple[Part, Any, ExecutionModel]] = []
         states = 0
-        for number, chosen in enumerate(itertools.product(*ways)):
+        for chosen in itertools.product(*ways):
             self.count()
-            if number >= CONTESTED and not self.deadline.is_bounded:
-                raise UndecidedError(too_many(f"more than {CONTESTED:,} combinations"))
             notes = self.notes(chosen, ways)
             search = self._meetings(chosen)
             for part, kernels in search.parts():
