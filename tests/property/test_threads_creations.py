@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 from oracle import opened
-from oracle.answers import outcome_of
 from oracle.combined import chains_of
-from oracle.enumerator import Effort, OracleBudget
 from oracle.models import MODELS
-from oracle.program import OracleUnsupported
-
-import planguard
+from property.compared import compare
 
 Item = dict[str, Any]
 CI, CAMPAIGN, STATES = 27, 1_500, 3_000
@@ -44,35 +39,11 @@ def random_plan(seed: int) -> Item:
     return plan
 
 
-def compare(seeds: range) -> Counter[tuple[str, str]]:
-    """Check random plans, a model each; return how often which outcome met which."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for seed in seeds:
-        plan, model = random_plan(seed), NAMES[seed % len(NAMES)]
-        try:
-            found = planguard.check(plan, model=model)
-        except planguard.PlanError:  # a group that is used before it is made
-            seen["refused", "UNKNOWN"] += 1
-            continue
-        outcome = found.outcome.value
-        if found.unknown:
-            seen["not asked", outcome] += 1
-            continue
-        try:
-            expected = outcome_of(plan, model, Effort(STATES, 0, seed))
-        except (OracleBudget, OracleUnsupported):
-            seen["not judged", outcome] += 1
-            continue
-        seen[expected, outcome] += 1
-        assert outcome == expected or not found.complete, (seed, model, expected, outcome)
-    return seen
-
-
 @pytest.mark.timeout(3_600)  # 1,500 plans with --slow
 def test_creations_in_threads(request: pytest.FixtureRequest) -> None:
     """Where a thread makes a group or a communicator, what is decided is what brute force over all
     states says.
     """
     count = CAMPAIGN if request.config.getoption("--slow") else CI
-    seen = compare(range(count))
+    seen = compare(range(count), random_plan, NAMES, STATES)
     assert sum(count for (_, found), count in seen.items() if found != "UNKNOWN") > 0.6 * count

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from oracle import opened
-from oracle.answers import outcome_of
-from oracle.enumerator import Effort, OracleBudget
-from oracle.program import OracleUnsupported
-
-import planguard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from oracle.combined import chains_of
+from property.compared import compare
 
 Item = dict[str, Any]
 CI, CAMPAIGN, STATES = 24, 1_500, 3_000
 MODELS = ("gloo", "mpi-eager", "mpi-sync", "gloo-detail")
-
-
-def chains(items: list[Any]) -> Iterator[list[Any]]:
-    """Yield a chain of actions and those of its threads."""
-    yield items
-    for item in items:
-        for thread in item.get("threads", []):
-            yield from chains(thread)
 
 
 def random_plan(seed: int) -> Item:
@@ -36,7 +21,7 @@ def random_plan(seed: int) -> Item:
     while not opened.has_threads(plan := opened.raced(seed, rng)):
         pass
     for rank in plan["ranks"].values():
-        for chain in chains(rank["actions"]):
+        for chain in chains_of(rank["actions"]):
             _widen(chain, rng)
         if rng.random() < 0.3:
             _wait_for_one(rank["actions"], rng)
@@ -59,7 +44,7 @@ def _widen(chain: list[Any], rng: random.Random) -> None:
 def _wait_for_one(actions: list[Any], rng: random.Random) -> None:
     """Let waits of threads come behind them, after one of their handles was waited for."""
     late: list[str] = []
-    for chain in chains(actions):
+    for chain in chains_of(actions):
         for item in [one for one in chain if one["op"] == "wait"]:
             if rng.random() < 0.7:
                 chain.remove(item)
@@ -70,31 +55,11 @@ def _wait_for_one(actions: list[Any], rng: random.Random) -> None:
         actions.append({"op": "wait", "work": late})
 
 
-def compare(seeds: range) -> Counter[tuple[str, str]]:
-    """Check random plans, a model each; return how often which outcome met which."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for seed in seeds:
-        plan, model = random_plan(seed), MODELS[seed % len(MODELS)]
-        found = planguard.check(plan, model=model)
-        outcome = found.outcome.value
-        if found.unknown:
-            seen["not asked", outcome] += 1
-            continue
-        try:
-            expected = outcome_of(plan, model, Effort(STATES, 0, seed))
-        except (OracleBudget, OracleUnsupported):
-            seen["not judged", outcome] += 1
-            continue
-        seen[expected, outcome] += 1
-        assert outcome == expected or not found.complete, (seed, model, expected, outcome)
-    return seen
-
-
 @pytest.mark.timeout(3_600)  # 1,500 plans with --slow
 def test_messages_of_threads(request: pytest.FixtureRequest) -> None:
     """Where threads call and messages compete, or a wait is for one of several handles, what is
     decided is what brute force over all states says.
     """
     count = CAMPAIGN if request.config.getoption("--slow") else CI
-    seen = compare(range(count))
+    seen = compare(range(count), random_plan, MODELS, STATES)
     assert sum(count for (_, found), count in seen.items() if found != "UNKNOWN") > 0.6 * count
