@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.play.script import Script
 from planguard.capture.restarts import KIND
-from planguard.cli import EXIT_INTERRUPTED
+from planguard.cli import EXIT_INTERRUPTED, EXIT_UNDECIDED
 from planguard.errors import UsageError
 from planguard.execution.findings.undecided import ENDED_EARLY
 from planguard.files import write
@@ -75,6 +75,9 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     finally:
         journal.close()
     model, said = (args.model, "") if args.model else _named(play)
+    failure, is_doubted = play.failure(), play.is_doubted
+    if failure is not None:
+        play.note_failed()
     plan = play.plan(name=name, model=model)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "captured.plan.json"
@@ -90,8 +93,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
     if is_interrupted:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    failure = play.failure()
-    if failure is not None and (code == 0 or (code == 3 and not play.is_doubted)):
+    if failure is not None and code == EXIT_UNDECIDED and not is_doubted:
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return code
 

@@ -220,6 +220,21 @@ if "precheck" in sys.orig_argv:
 """A ``sitecustomize`` that interrupts the command in what Python calls at a fork."""
 
 
+def test_a_play_that_raises_says_safe_nowhere(tmp_path, started):
+    """All ranks raise, so that nobody waits in vain: exit code 2 with the error, UNKNOWN with the
+    ranks that ended, and the plan that is left says so to whoever checks it later.
+    """
+    (tmp_path / "job.py").write_text(BEGIN + 'raise ValueError("bad shape")\n')
+    job = start(started, tmp_path, "--stub", "--", *TORCHRUN, "job.py")
+    out, err = job.communicate(timeout=200)
+    assert job.returncode == 2, out + err
+    assert "could not be captured: ValueError: bad shape" in err
+    assert "verdict: UNKNOWN" in out
+    assert "rank 1 ended by ValueError: bad shape" in " ".join(out.split())
+    left = check(load(tmp_path / "run" / "captured.plan.json"))
+    assert left.outcome.value == "UNKNOWN"
+
+
 def test_an_interruption_in_a_fork_is_not_lost(tmp_path, started, monkeypatch):
     """Python drops what is raised there; the command ends by it all the same."""
     place = tmp_path / "injected"

@@ -32,6 +32,8 @@ def test_without_cuda_a_device_is_the_cpu(monkeypatch):
             torch.ones(2, device=torch.device("cuda", 1)), torch.ones(2).to(torch.device(1)),
             torch.ones(2, device=torch.device(type="cuda", index=2)),
             torch.ones(2).to(3), torch.ones(2).to("cuda"), torch.nn.Linear(2, 2).to(3).weight,
+            torch.ones(2).pin_memory().to("cuda:0", non_blocking=True),
+            torch.empty(2, pin_memory=True),
         ]  # fmt: skip
         assert {one.device.type for one in made} == {"cpu"}
     assert torch.cuda.device_count() == 0

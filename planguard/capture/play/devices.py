@@ -163,7 +163,8 @@ def _on_cpu(stack: ExitStack, devices: Devices) -> None:
     # A backward pass runs below the mode, and a DTensor moves tensors to its mesh there.
     mesh = sys.modules["torch.distributed.device_mesh"].DeviceMesh
     _set(stack, mesh, "__init__", _meshed(mesh.__init__))
-    stack.enter_context(_mode_class()(_to_cpu, torch.device("cpu"), {torch.Tensor.cuda}))
+    stays = {torch.Tensor.cuda, torch.Tensor.pin_memory}  # the second is for what is copied from
+    stack.enter_context(_mode_class()(_to_cpu, torch.device("cpu"), stays))
 
 
 def _answered(original: Any, devices: Devices, told: Callable[[], Any]) -> Any:
@@ -317,6 +318,8 @@ def _mode_class() -> Any:
                 return self.placed(func(*args, **(kwargs or {})))
             args = tuple(self.placed(one) for one in args)
             kwargs = {name: self.placed(one) for name, one in (kwargs or {}).items()}
+            if self.moving and kwargs.get("pin_memory"):
+                kwargs["pin_memory"] = False
             if func in by_number:
                 own, numbered = by_number[func], self.numbered
                 rest = (numbered(one) if type(one) is int else one for one in args[own:])

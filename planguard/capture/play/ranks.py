@@ -254,6 +254,14 @@ class Play:
         if not any(note[0] == CUT for log in self.logs.values() for note in log.notes):
             note_interrupted(self.logs, ())
 
+    def note_failed(self) -> None:
+        """Say of ranks that ended by an exception that they did not come to their end."""
+        for log in self.logs.values():
+            if log.end:
+                said = f"rank {log.rank} ended by {shorten(log.end.splitlines()[0], 120)}"
+                message = f"{said}; what it would issue behind that is not known"
+                log.notes.append((CUT, message, "under"))
+
     @property
     def is_doubted(self) -> bool:
         """True where a rank's log says that another run may differ: then its end may, too."""

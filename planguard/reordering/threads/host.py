@@ -101,10 +101,14 @@ def over_interleavings(
         return open_verdict(plan, model.name, reason)
     try:
         search = _search(plan, flat, chained, model, options, fixed)
-        verdict = search.verdict()
-        if search.unnamed is not None and verdict.outcome not in _NAMELESS:
-            raise UndecidedError(search.unnamed)
-        return verdict
+        try:
+            verdict = search.verdict()
+            if search.unnamed is None or verdict.outcome in _NAMELESS:
+                return verdict
+        except UndecidedError:
+            if search.unnamed is None:
+                raise  # else more time would not help: without labels it is never SAFE
+        raise UndecidedError(search.unnamed)
     except UndecidedError as reached:
         return open_verdict(plan, model.name, reached.reason.about("the orders of its threads"))
 
