@@ -9,8 +9,8 @@ import msgspec
 
 from planguard.execution.findings.cause import make_finding
 from planguard.options import CheckOptions
-from planguard.recording import UNRECORDED, Track, compare
-from planguard.recording.compare import alike, group_names
+from planguard.recording import UNRECORDED, Track
+from planguard.recording.compare import alike, compare, group_names
 from planguard.recording.linearize import linearize
 from planguard.recording.planned import planned_calls
 from planguard.result.fingerprint import fingerprint
@@ -41,6 +41,41 @@ class Beside:
     plan: Plan
     next: dict[int, list[PlannedCall]]
     low: dict[int, int]
+
+    def predicted(self, model: str) -> list[Finding]:
+        """Return what the plan itself hangs in, if every rank was seen standing just there.
+
+        A recorder that writes no messages down shows nothing of a rank that stands in one.
+        The plan says where it would; the record says that the rank came this far and no further.
+        """
+        from planguard.engine import check_plan
+
+        verdict = check_plan(self.plan, CheckOptions(model=model, budget=5.0))
+        note = "plan: the intended plan hangs here, and the recorded ranks stand just there"
+        return [
+            replace(
+                finding,
+                evidence="T",
+                notes=(*finding.notes, note),
+                witness=None,
+                related=tuple(dict.fromkeys((*finding.related, "PG501"))),
+            )
+            for finding in hangs_here(self, verdict)
+        ]
+
+    def told_next(self, finding: Finding) -> Finding:
+        """Return a finding about missing ranks with what the plan has them do next."""
+        notes = []
+        for rank in finding.ranks[:3]:
+            calls = self.next.get(rank)
+            if calls:
+                place = self.plan.location(rank, calls[0].action)
+                source = place.source
+                where = "" if source is None else f" at {clean(source.file)}:{source.line}"
+                notes.append(
+                    f"plan: next for rank {rank}: {place.text}, action {place.action}{where}"
+                )
+        return replace(finding, notes=(*finding.notes, *notes)) if notes else finding
 
 
 def lay_beside(recording: Recording, plan: Plan) -> Beside:
@@ -188,28 +223,6 @@ def _sites(at: Location | None, planned: tuple[Location, ...], file: str | None)
     return tuple(notes)
 
 
-def predicted(beside: Beside, model: str) -> list[Finding]:
-    """Return what the plan itself hangs in, if every rank was seen standing just there.
-
-    A recorder that writes no sends and receives down shows nothing of a rank that stands in one.
-    The plan says where it would; the record says that the rank came this far and no further.
-    """
-    from planguard.engine import check_plan
-
-    verdict = check_plan(beside.plan, CheckOptions(model=model, budget=5.0))
-    note = "plan: the intended plan hangs here, and the recorded ranks stand just there"
-    return [
-        replace(
-            finding,
-            evidence="T",
-            notes=(*finding.notes, note),
-            witness=None,
-            related=tuple(dict.fromkeys((*finding.related, "PG501"))),
-        )
-        for finding in hangs_here(beside, verdict)
-    ]
-
-
 def hangs_here(beside: Beside, verdict: Verdict) -> list[Finding]:
     """Return the hangs of a plan in which every rank that waits was seen standing just there."""
     if not verdict.unsafe:
@@ -231,16 +244,3 @@ def _stands(beside: Beside, rank: int, action: int) -> bool:
     shown_next = [call for call in beside.next[rank] if not call.call.is_point_to_point]
     high = shown_next[0].action if shown_next else beside.plan.length(rank)
     return beside.low[rank] < action <= high
-
-
-def told_next(beside: Beside, finding: Finding) -> Finding:
-    """Return a finding about missing ranks with what the plan has them do next."""
-    notes = []
-    for rank in finding.ranks[:3]:
-        calls = beside.next.get(rank)
-        if calls:
-            place = beside.plan.location(rank, calls[0].action)
-            source = place.source
-            where = "" if source is None else f" at {clean(source.file)}:{source.line}"
-            notes.append(f"plan: next for rank {rank}: {place.text}, action {place.action}{where}")
-    return replace(finding, notes=(*finding.notes, *notes)) if notes else finding

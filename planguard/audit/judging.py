@@ -12,7 +12,6 @@ from planguard.audit.findings.beside import beside_findings
 from planguard.audit.findings.stand import stand_in
 from planguard.audit.findings.strength import STUCK, graded, of_start
 from planguard.audit.findings.triage import Triage, triage
-from planguard.audit.intended import differences, lay_beside, predicted, told_next
 from planguard.audit.joining.assemble import Assembled, assemble
 from planguard.audit.joining.gaps import is_empty, left_out
 from planguard.audit.joining.ranks import OfNobodyError
@@ -21,13 +20,13 @@ from planguard.audit.readers.part import UNREAD
 from planguard.catalog import report_order
 from planguard.errors import UsageError
 from planguard.execution.findings.cause import make_finding
-from planguard.recording import recording_of
 from planguard.verdict import Approximation, Evidence, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.audit.answer import AuditOptions
+    from planguard.audit.intended import Beside
     from planguard.audit.readers.part import Part
     from planguard.plan.plan import Plan
     from planguard.recording import Recording
@@ -77,8 +76,11 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     if options.groups:
         recording = _only(recording, options.groups)
     model = options.model or MODELS.get(recording.backend or "", "nccl")
-    beside = None if options.plan is None else lay_beside(recording, options.plan)
-    if beside is not None:
+    beside: Beside | None = None
+    if options.plan is not None:
+        from planguard.audit.intended import lay_beside  # most audits have no plan beside them
+
+        beside = lay_beside(recording, options.plan)
         recording = beside.recording
     found = triage(recording)
     recording = replace(recording, gaps=(*recording.gaps, *found.doubts))
@@ -89,7 +91,7 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
     proved: tuple[str, ...] = ()
     if beside is not None and is_of_one_moment and all(f.subkind == "missing" for f in findings):
         # What the plan itself hangs in explains more than who did not come.
-        findings = predicted(beside, model) or findings
+        findings = beside.predicted(model) or findings
     raised = [rank for rank, one in recording.ranks.items() if one.has_ended is False]
     if not findings and not found.is_stuck and not raised and is_of_one_moment:
         why = [f"{said}: other executions are open" for said in found.rounds.begun_late()]
@@ -99,7 +101,9 @@ def judge(assembled: Assembled, options: AuditOptions) -> Verdict:
             findings += others
         reasons += why
     if beside is not None:
-        findings = [told_next(beside, f) if f.subkind == "missing" else f for f in findings]
+        from planguard.audit.intended import differences
+
+        findings = [beside.told_next(f) if f.subkind == "missing" else f for f in findings]
         findings += differences(recording, beside.plan)
     findings += beside_findings(
         assembled,
@@ -116,6 +120,9 @@ def _plans_compared(captured: Plan, options: AuditOptions) -> Verdict:
     Raises:
         UsageError: They are for different numbers of ranks.
     """
+    from planguard.audit.intended import differences
+    from planguard.recording.planned import recording_of
+
     intended = options.plan
     if intended is None or intended.world_size != captured.world_size:
         sizes = f"{captured.world_size} and {0 if intended is None else intended.world_size} ranks"

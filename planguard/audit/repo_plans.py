@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from planguard.audit.intended import Beside, hangs_here, lay_beside
 from planguard.errors import PlanGuardError
-from planguard.recording import compare
+from planguard.recording.compare import compare
 from planguard.recording.planned import planned_calls
 from planguard.words import clean, name_ranks
 

@@ -242,7 +242,7 @@ def _compare(folder: Path, args: argparse.Namespace) -> int:
     from planguard.api import load
     from planguard.audit.intended import differences
     from planguard.capture.run.reading import recording_of_run
-    from planguard.recording import compare
+    from planguard.recording.compare import compare
 
     plan, recording = load(args.plan, planner=args.planner), recording_of_run(folder)
     if plan.world_size != recording.world_size:

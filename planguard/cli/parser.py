@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import textwrap
@@ -13,6 +14,12 @@ _CHOICE = re.compile(r"invalid choice: (?P<given>.*?) \(choose from (?P<known>.*
 
 class Help(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal: no line of an example is broken by the screen."""
+
+    def __init__(self, prog: str, *places: int, **options: Any) -> None:
+        # argparse makes a formatter for every argument that is declared. Of itself it imports
+        # shutil, and with it three compressions, for the width of a help that nobody asked for.
+        options.setdefault("width", _columns() - 2)
+        super().__init__(prog, *places, **options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(
@@ -48,6 +55,17 @@ def fitted(line: str, width: int) -> list[str]:
         return rows
     column = " " * line.index(entries[1])
     return _wrapped(line.strip(), width, margin, column)
+
+
+def _columns() -> int:
+    """Return the columns of the terminal, by the rule of ``shutil.get_terminal_size``."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # no stream, a closed one, or no terminal
+        return 80
 
 
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

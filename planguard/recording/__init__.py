@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from planguard.recording.compare import Comparison, RankComparison, Status, compare
 from planguard.recording.observed import UNNAMED, UNRECORDED, Call, Observed, Progress
-from planguard.recording.planned import recording_of
 from planguard.recording.recording import (
     BARRIER,
     CALLS,
@@ -32,17 +30,12 @@ __all__ = [
     "WORDS",
     "Absence",
     "Call",
-    "Comparison",
     "Fact",
     "Gap",
     "Observed",
     "Progress",
-    "RankComparison",
     "RankRecord",
     "RecordedGroup",
     "Recording",
-    "Status",
     "Track",
-    "compare",
-    "recording_of",
 ]

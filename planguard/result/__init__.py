@@ -7,12 +7,16 @@ which ``reproducible`` leaves out.
 from __future__ import annotations
 
 import json
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from planguard.result.document import SCHEMA, result_schema
+# The function of this name replaces the module as an attribute, so it can not be looked up late.
 from planguard.result.fingerprint import fingerprint
-from planguard.result.reading import verdict_from_json
-from planguard.result.writing import error_to_json, tool_version, verdict_to_json
+
+if TYPE_CHECKING:
+    from planguard.result.document import SCHEMA, result_schema
+    from planguard.result.reading import verdict_from_json
+    from planguard.result.writing import error_to_json, tool_version, verdict_to_json
 
 __all__ = [
     "SCHEMA",
@@ -31,8 +35,21 @@ def dumps(result: Any, *, indent: int | None = None) -> str:
     return json.dumps(result, sort_keys=True, indent=indent)
 
 
+_HOMES = {
+    "SCHEMA": "document",
+    "error_to_json": "writing",
+    "result_schema": "document",
+    "tool_version": "writing",
+    "verdict_from_json": "reading",
+    "verdict_to_json": "writing",
+}
+
+
 def __getattr__(name: str) -> Any:
+    # What prints text needs a fingerprint, and neither msgspec nor the records of the document.
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     # The schema is built only for those who ask.
     if name == "RESULT_SCHEMA":
-        return result_schema()
+        return import_module(f"{__name__}.document").result_schema()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

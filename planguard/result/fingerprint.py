@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_LEAN = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
+try:
+    # As ``random`` of the standard library: hashlib loads OpenSSL, which takes longer than all the
+    # hashes of a result. Other interpreters than CPython have hashlib alone.
+    _sha256 = import_module(_LEAN).sha256
+except ImportError:
+    _sha256 = import_module("hashlib").sha256
 
 
 def fingerprint(code: str, cycle_classes: Sequence[str | int], ops: Sequence[str]) -> str:
@@ -28,7 +37,7 @@ def fingerprint(code: str, cycle_classes: Sequence[str | int], ops: Sequence[str
     else:
         key = [code, sorted(map(str, cycle_classes)), sorted(ops)]
     text = json.dumps(key, separators=(",", ":"))
-    return f"pg1:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"pg1:{_sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _least_rotation(places: list[list[str]]) -> list[list[str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import planguard
-from planguard.recording import Status, compare
+from planguard.recording.compare import Status, compare
 from planguard.simulate.matrix import matrix
 from planguard.simulate.traffic import traffic
 

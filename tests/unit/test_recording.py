@@ -17,12 +17,10 @@ from planguard.recording import (
     RankRecord,
     RecordedGroup,
     Recording,
-    Status,
     Track,
-    compare,
-    recording_of,
 )
-from planguard.recording.planned import planned_calls
+from planguard.recording.compare import Status, compare
+from planguard.recording.planned import planned_calls, recording_of
 from planguard.verdict import Source
 
 

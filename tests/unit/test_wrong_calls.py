@@ -14,7 +14,8 @@ from planguard.parametric.check import check_for_all, check_symbolic
 from planguard.parametric.dimensions import replications
 from planguard.parametric.instance import instance
 from planguard.plan.building.builder import PlanBuilder
-from planguard.recording import compare, recording_of
+from planguard.recording.compare import compare
+from planguard.recording.planned import recording_of
 from planguard.screen.gate import Gate
 
 if TYPE_CHECKING:
