@@ -16,9 +16,9 @@ from planguard.plan.actions import (
     KIND_MASK,
     MEMBER,
     NONE,
+    ON_GROUPS,
     Kind,
     PeerMode,
-    is_collective,
     is_point_to_point,
 )
 from planguard.plan.code import POOLED, REF_WORDS, WORDS, Program
@@ -111,7 +111,7 @@ class _Cutter:
         kind = op & KIND_MASK
         if kind in {Kind.NEW_GROUP, Kind.DESTROY}:
             return self._group(a, rank)
-        if not (is_point_to_point(kind) or is_collective(kind) or kind == Kind.INIT):
+        if kind not in ON_GROUPS:
             return a
         side, group, mode, first, second, tag = self.plan.code.refs[
             a * REF_WORDS : (a + 1) * REF_WORDS

@@ -24,11 +24,10 @@ from msgspec import UNSET
 from planguard.plan.actions import (
     KIND_MASK,
     NONE,
+    ON_GROUPS,
     Kind,
     PeerMode,
     RefType,
-    is_collective,
-    is_point_to_point,
 )
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 
@@ -172,7 +171,7 @@ def _operands(
 
 
 def _is_reference(kind: int) -> bool:
-    return is_point_to_point(kind) or is_collective(kind) or kind == _INIT
+    return kind in ON_GROUPS
 
 
 def _numbered(values: Sequence[int]) -> tuple[list[int], bytes]:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.plan.actions import (
     ASYNC,
+    COMMUNICATIONS,
     KIND_MASK,
     MEMBER,
     Kind,
     PeerMode,
     RefType,
-    is_collective,
-    is_point_to_point,
 )
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 from planguard.semantics.signature import Side, labels_of
@@ -76,7 +75,7 @@ class Steps:
             if kind == Kind.BIND:
                 continue
             action += not op & MEMBER
-            if is_point_to_point(kind) or is_collective(kind):
+            if kind in COMMUNICATIONS:
                 yield Step(
                     action,
                     op,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.kernels.twin_issue import Issuing
 from planguard.kernels.twin_rules import LowerOptions, Rules, Signatures, Why
 from planguard.kernels.twin_withdraw import Withdrawal
-from planguard.plan.actions import NONE, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import COMMUNICATIONS, NONE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class Lowerer(Issuing):
     def _step(self, at: int) -> int:
         """Lower one action and return where the next one begins."""
         kind, entry, arg = self.kind_at(at), at - self.begin, self.columns.arg[at]
-        if is_point_to_point(kind) or is_collective(kind):
+        if kind in COMMUNICATIONS:
             self.communicate(at, at + 1)
             return at + 1
         self.awaits[entry] = ()

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from planguard.plan.actions import (
     KIND_MASK,
+    LAUNCHES,
     MEMBER,
     NONE,
+    ON_GROUPS,
     SEND_KINDS,
     Kind,
     is_collective,
-    is_point_to_point,
 )
 from planguard.plan.code import POOLED, REF_WORDS, WORDS
 
@@ -141,7 +142,7 @@ class Unroller:
 
     def _append(self, op: int, arg: int, sig: int, at: int) -> None:
         kind, out = op & KIND_MASK, self.out
-        is_ref = is_point_to_point(kind) or is_collective(kind) or kind == Kind.INIT
+        is_ref = kind in ON_GROUPS
         if is_ref:
             arg = self._refer(kind, arg, sig, at)
         elif kind in {Kind.WAIT, Kind.TEST, Kind.DROP}:
@@ -163,7 +164,7 @@ class Unroller:
         kind = op & KIND_MASK
         if not op & MEMBER:
             self._last = entry
-        if handle and (is_point_to_point(kind) or is_collective(kind) or kind == Kind.BATCH):
+        if handle and kind in LAUNCHES:
             self._slots[handle - 1] = entry
 
     def _refer(self, kind: int, ref: int, sig: int, at: int) -> int:

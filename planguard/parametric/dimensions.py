@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from planguard.arguments import PLAN, arguments
 from planguard.plan.actions import (
     KIND_MASK,
+    ON_GROUPS,
     Kind,
     PeerMode,
     RefType,
-    is_collective,
-    is_point_to_point,
 )
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.plan.vocabulary import MPI_ONLY
@@ -109,7 +108,7 @@ def _look(
             return "ranks create groups one by one"
         if kind == Kind.DESTROY and ref and not plan.groups[ref].is_family:
             return f"group {plan.groups[ref].name} lists its ranks"
-        if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+        if kind in ON_GROUPS:
             reason = _reference(plan, ref, steps, edges) or _signature(plan.code, sig)
             if reason:
                 return reason

@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    ASYNC,
+    KIND_MASK,
+    LAUNCHES,
+    MEMBER,
+    Kind,
+)
 from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
 
@@ -62,7 +68,7 @@ class Hazard:
     other: int | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class _InFlight:
     action: int
     node: Any
@@ -87,21 +93,38 @@ class _Walk:
     def block(self, start: int, end: int, action: int) -> int:
         """Walk instructions; return the number of actions they stand for."""
         words, nodes, place, first = self.program.code, self.program.nodes, start, action
+        flying = self.flying
         while place < end:
             op = words[place * WORDS]
-            kind, node = op & KIND_MASK, nodes[place]
+            kind = op & KIND_MASK
             if kind == _REPEAT:
                 times, body = words[place * WORDS + 1], words[place * WORDS + 2]
                 action += self._loop(place + 1, place + 1 + body, action, times)
                 place += body
-            elif kind != _BIND:
-                member = op & MEMBER
-                # Most actions start nothing, end nothing and name no buffer.
-                # The buffers of a batch's members are those of the batch.
+            elif kind != _BIND and not op & MEMBER:  # a batch has the buffers of its members
+                node = nodes[place]
                 names = not node.reads is node.writes is UNSET or node.__class__ in _LISTS
-                if not member and (op & ASYNC or kind in _ACTIVE or names):
+                if kind == _WAIT:
+                    flying.pop(words[place * WORDS + 1], None)
+                elif kind in _ACTIVE:
                     self._step(place, kind, action)
-                action += not member
+                # Most actions start nothing, end nothing and name no buffer.
+                flies = op & ASYNC and kind in LAUNCHES
+                if names:
+                    buffers = _buffers(node)
+                    self._touch(*buffers, action, flies=bool(flies))
+                else:
+                    buffers = _NOTHING
+                if flies:
+                    group = getattr(node, "group", UNSET)
+                    group = "world" if group is UNSET else group
+                    flight = _InFlight(action, node, group, *buffers)
+                    handle = words[place * WORDS + 2]
+                    if handle:
+                        flying[handle - 1] = flight
+                    else:
+                        self.loose.append(flight)
+                action += 1
             place += 1
         return action - first
 
@@ -112,11 +135,10 @@ class _Walk:
         return length * times
 
     def _step(self, place: int, kind: int, action: int) -> None:
-        op, a, b = self.program.code[place * WORDS : place * WORDS + 3]
+        """Take what ends or records something, other than a wait for one handle."""
+        _, a, b = self.program.code[place * WORDS : place * WORDS + 3]
         node: Any = self.program.nodes[place]
-        if kind == Kind.WAIT:
-            self.flying.pop(a, None)
-        elif kind == Kind.WAIT_MANY:
+        if kind == Kind.WAIT_MANY:
             self._wait_many(self.code.aux[a + 1 : a + 1 + self.code.aux[a]], every=b == 0)
         elif kind == Kind.HOST_SYNC and self.device and node.stream is UNSET:
             self.flying.clear()
@@ -131,10 +153,6 @@ class _Walk:
             )
         elif kind == Kind.DESTROY:
             self._destroy(node.group, action)
-        started = is_point_to_point(kind) or is_collective(kind) or kind == Kind.BATCH
-        self._touch(node, action, flies=started and bool(op & ASYNC))
-        if started and op & ASYNC and not op & MEMBER:
-            self._start(node, action, b)
 
     def _wait_many(self, slots: Sequence[int], *, every: bool) -> None:
         """End what a wait for several handles surely ends."""
@@ -148,19 +166,6 @@ class _Walk:
                 self.flying[slot].maybe = True
         if sure:
             self.asked = {key: count for key, count in self.asked.items() if not key & left}
-
-    def _start(self, node: Any, action: int, handle: int) -> None:
-        group = getattr(node, "group", UNSET)
-        flight = _InFlight(
-            action,
-            node,
-            "world" if group is UNSET else group,
-            *_buffers(node),
-        )
-        if handle:
-            self.flying[handle - 1] = flight
-        else:
-            self.loose.append(flight)
 
     def _drop(self, slot: int, action: int) -> None:
         flight = self.flying.pop(slot, None)
@@ -176,8 +181,9 @@ class _Walk:
                 message = f"group {group} is destroyed while one of its actions is pending"
                 self._note("PG310", "error", message, action, flight.action)
 
-    def _touch(self, node: Any, action: int, *, flies: bool) -> None:
-        reads, writes = _buffers(node)
+    def _touch(
+        self, reads: frozenset[str], writes: frozenset[str], action: int, *, flies: bool
+    ) -> None:
         if not reads and not writes:
             return
         for flight in [*self.flying.values(), *self.loose]:
@@ -231,12 +237,13 @@ def _names(names: Any) -> frozenset[str]:
 
 def _buffers(node: Any) -> tuple[frozenset[str], frozenset[str]]:
     """Return what an action reads and writes, with the parts or members that it launches."""
-    if node.reads is node.writes is UNSET and node.__class__ not in _LISTS:
-        return _NOTHING  # most actions
-    reads, writes = _names(node.reads), _names(node.writes)
-    inside: list[Any] = node.ops if type(node) in _LISTS else []
-    for part in inside:
-        reads, writes = reads | _names(part.reads), writes | _names(part.writes)
+    inside: Sequence[Any] = node.ops if type(node) in _LISTS else ()
+    named = [one for one in (node, *inside) if not one.reads is one.writes is UNSET]
+    if not named:
+        return _NOTHING
+    reads, writes = _NOTHING
+    for one in named:
+        reads, writes = reads | _names(one.reads), writes | _names(one.writes)
     return reads, writes
 
 
@@ -245,11 +252,10 @@ def _work(node: Any) -> str:
     return "" if work is UNSET else str(work)
 
 
-_REPEAT, _BIND = int(Kind.REPEAT), int(Kind.BIND)
+_REPEAT, _BIND, _WAIT = int(Kind.REPEAT), int(Kind.BIND), int(Kind.WAIT)
 _ACTIVE = frozenset(
     int(kind)
     for kind in (
-        Kind.WAIT,
         Kind.WAIT_MANY,
         Kind.HOST_SYNC,
         Kind.DROP,
@@ -258,7 +264,7 @@ _ACTIVE = frozenset(
         Kind.DESTROY,
     )
 )
-"""Kinds that end or record something; the others matter when they start or name a buffer."""
+"""Kinds that end or record something, but for ``WAIT``."""
 
 _INTERESTING = {int(Kind.EVENT_WAIT), int(Kind.DESTROY), int(Kind.DROP)}
 

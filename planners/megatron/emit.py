@@ -31,18 +31,19 @@ def write_events(
 
 def _row(event: Event) -> Row:
     """Return an event as a plan file has it."""
-    row: Row = {"op": event.op, "src": event.src}
-    if event.op == "compute":
-        return {**row, "op_name": event.name, **_place(event.name)}
-    if event.op == "sync":
-        return {**row, "op": "host_sync"}
-    if event.work >= 0:
-        row["work"] = f"w{event.work}"
-    if event.op == "wait":
-        return row
-    if event.op == "batch":
-        return row | {"ops": [_fields(message, event) for message in event.messages]}
-    return row | _fields(event.messages[0], event)
+    op, src, work = event.op, event.src, event.work
+    if op == "compute":
+        return {"op": op, "src": src, "op_name": event.name, **_place(event.name)}
+    if op == "sync":
+        return {"op": "host_sync", "src": src}
+    row: Row = {"op": op, "src": src}
+    if work >= 0:
+        row["work"] = f"w{work}"
+    if op == "batch":
+        row["ops"] = [_filled({"op": one.op, "src": src}, one) for one in event.messages]
+    elif op != "wait":
+        _filled(row, event.messages[0])
+    return row
 
 
 def _place(name: str) -> dict[str, Any]:
@@ -54,10 +55,13 @@ def _place(name: str) -> dict[str, Any]:
     return {"stage": int(stage), "mb": int(mb), "phase": phase}
 
 
-def _fields(message: Message, event: Event) -> Row:
-    fields: Row = {"op": message.op, "group": message.group, "src": event.src}
+def _filled(row: Row, message: Message) -> Row:
+    """Return a row with the fields of a message, in place: no row is copied into another."""
+    row["group"] = message.group
     if message.peer >= 0:
-        fields["peer"] = message.peer
+        row["peer"] = message.peer
     if message.label:
-        fields["label"] = message.label
-    return fields if message.count < 0 else fields | plan_size(message.dtype, message.count)
+        row["label"] = message.label
+    if message.count >= 0:
+        row.update(plan_size(message.dtype, message.count))
+    return row

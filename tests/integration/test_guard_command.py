@@ -161,7 +161,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     left = []
     for place in Path("/proc").glob("[0-9]*/cwd"):
         with contextlib.suppress(OSError):  # one that has ended, or one that is somebody else's
-            if os.readlink(place) == str(tmp_path.resolve()):
+            if place.readlink() == tmp_path.resolve():
                 left.append(place)
     assert left == []
 

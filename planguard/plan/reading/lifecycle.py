@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from planguard.plan.actions import MEMBER, Kind, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    LAUNCHES,
+    MEMBER,
+    ON_GROUPS,
+    Kind,
+)
 from planguard.plan.code import REF_WORDS, WORDS, Program
 from planguard.plan.defects import Defect
 
@@ -26,7 +31,7 @@ Problem = tuple[str, str, str]
 """Code, message, hint."""
 
 # Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
-_REPEAT, _BATCH, _WAIT_MANY = int(Kind.REPEAT), int(Kind.BATCH), int(Kind.WAIT_MANY)
+_REPEAT, _WAIT_MANY = int(Kind.REPEAT), int(Kind.WAIT_MANY)
 _ENDING = {int(kind): kind.name.lower() for kind in (Kind.WAIT, Kind.TEST, Kind.DROP)}
 
 
@@ -110,9 +115,14 @@ class _Walk(Struct):
         if _REPEAT in self.program.code[::WORDS]:
             self._block(0, len(self.program))
             return
+        # Most programs: ``_happen`` of every event, without a call for each.
+        state, problems, after = self.state, self.rules.problems, self.rules.after
         for place, happened in enumerate(self.events):
             for name, event in happened:
-                self._happen(name, event, place)
+                if (state.get(name, "new"), event) in problems:
+                    self._happen(name, event, place)
+                if event in after:
+                    state[name] = after[event]
 
     def _block(self, start: int, end: int) -> dict[int, list[tuple[str, int]]]:
         """Walk a block; return, per name, its events up to the first that decides its state."""
@@ -200,7 +210,7 @@ def _of_handles(program: Program, aux: array[int]) -> Iterator[Sequence[Event]]:
         elif kind == _WAIT_MANY:
             event = "wait-any" if b else "wait"
             yield [(slot, event) for slot in aux[a + 1 : a + 1 + aux[a]]]
-        elif b and (kind == _BATCH or is_point_to_point(kind) or is_collective(kind)):
+        elif b and kind in LAUNCHES:
             yield ((b - 1, "bind"),)
         else:
             yield ()
@@ -229,7 +239,7 @@ def _of_groups(program: Program, refs: array[int]) -> Iterator[Sequence[Event]]:
             yield ((a, "create"),)
         elif kind == Kind.DESTROY:
             yield ((a, "destroy"),)
-        elif kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+        elif kind in ON_GROUPS:
             group = refs[a * REF_WORDS + 1]
             # The end of world is the end of every group.
             yield ((group, "use"),) if group == 0 else ((group, "use"), (0, "touch"))

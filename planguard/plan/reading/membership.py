@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planguard.plan.actions import MEMBER, NONE, Kind, PeerMode, is_collective, is_point_to_point
+from planguard.plan.actions import (
+    MEMBER,
+    NONE,
+    ON_GROUPS,
+    PeerMode,
+    is_collective,
+    is_point_to_point,
+)
 from planguard.plan.code import REF_WORDS, WORDS
 from planguard.plan.defects import Defect
 
@@ -176,7 +183,7 @@ def _distinct(program: Program) -> Iterator[tuple[int, int, int]]:
     first = dict(zip(reversed(triples), range(len(triples) - 1, -1, -1), strict=True))
     for triple in sorted(first):
         kind = triple[0] & (MEMBER - 1)
-        if kind == Kind.INIT or is_point_to_point(kind) or is_collective(kind):
+        if kind in ON_GROUPS:
             yield triple[1], triple[2], first[triple]
 
 
