@@ -40,7 +40,7 @@ def _row(event: Event) -> Row:
     if work >= 0:
         row["work"] = f"w{work}"
     if op == "batch":
-        row["ops"] = [_filled({"op": one.op, "src": src}, one) for one in event.messages]
+        row["ops"] = [_filled({"src": src}, one) for one in event.messages]
     elif op != "wait":
         _filled(row, event.messages[0])
     return row
@@ -57,6 +57,7 @@ def _place(name: str) -> dict[str, Any]:
 
 def _filled(row: Row, message: Message) -> Row:
     """Return a row with the fields of a message, in place: no row is copied into another."""
+    row["op"] = message.op  # of a collective that Galvatron implies the event has no name
     row["group"] = message.group
     if message.peer >= 0:
         row["peer"] = message.peer
