@@ -28,3 +28,18 @@ def test_a_mark_dies_with_its_storage() -> None:
         assert not agreed.is_agreed(methods["__truediv__"](other, 2))
     finally:
         agreed._waiting.clear()
+
+
+def test_what_is_given_by_name_counts() -> None:
+    """A value that is computed with one of this rank alone, given by its name, is not agreed."""
+    put: list[tuple[Any, str, Any]] = []
+    agreed.watch_agreed(lambda *place: put.append(place))
+    try:
+        value, own = torch.ones(2), torch.zeros(2)
+        agreed.agree([value])
+        methods = {name: method for _, name, method in put}
+        assert agreed.is_agreed(methods["max"](value, other=value))
+        assert not agreed.is_agreed(methods["max"](value, other=own))
+        assert not agreed.is_agreed(methods["div"](value, other=own))
+    finally:
+        agreed._waiting.clear()

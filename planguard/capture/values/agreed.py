@@ -107,7 +107,8 @@ def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
             if not _live or type(found) is not torch.Tensor:
                 return found
             if found.numel() <= MOST and is_agreed(tensor):
-                others = [one for one in args if isinstance(one, torch.Tensor)]
+                given = (*args, *options.values())
+                others = [one for one in given if isinstance(one, torch.Tensor)]
                 if all(map(is_agreed, others)):
                     agree([found])
             return found
