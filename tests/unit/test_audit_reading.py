@@ -336,7 +336,8 @@ def test_an_audit_of_dumps_loads_no_readers_of_other_kinds(tmp_path):
         "import sys; from planguard.cli import main; main(['audit', sys.argv[1]]); "
         "print([n for n in ('importlib.metadata', 'planguard.audit.readers.text_log', "
         "'planguard.audit.readers.snapshot', 'planguard.audit.readers.ras', "
-        "'planguard.audit.repo', 'planguard.plan.nodes', 'planguard.semantics.model', 'gzip') "
+        "'planguard.audit.repo', 'planguard.plan.nodes', 'planguard.semantics.model', 'gzip', "
+        "'planguard.audit.intended', 'planguard.result.document', 'shutil', '_hashlib') "
         "if n in sys.modules])"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
