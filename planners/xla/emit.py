@@ -24,7 +24,7 @@ from .steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.building.program import ProgramBuilder
@@ -69,15 +69,16 @@ def emit(
             _note(
                 ledger, Doubt("no-labels", "loops inside loops are too long to tell rounds apart")
             )
-    names = Names(plan, rows, families)
-    labels = Labels(rows)
+    sends = {rank: list(leaves(row)) for rank, row in rows.items()}
+    labels = Labels(sends)
+    names = Names(plan, labels.keys, families)
     for rank, row in rows.items():
         ranks = rank if families is None else f"0-{plan.world_size - 1}"
         writer = Writer(plan.program(ranks), rank, files, names, labels, options)
         writer.begin(row)
         writer.write(row)
     found = _overlap_doubts(rows, options) if overlap else []
-    for doubt in (*found, *_permute_doubts(rows)):
+    for doubt in (*found, *_permute_doubts(sends)):
         _note(ledger, doubt)
     if labels.missing:
         message = f"{labels.missing} communications are told apart by position only"
@@ -124,14 +125,14 @@ def _call(step: Step) -> tuple[str, Any] | None:
     return None
 
 
-def _permute_doubts(rows: Mapping[int, Sequence[Step]]) -> list[Doubt]:
+def _permute_doubts(sends: Mapping[int, Sequence[Sending]]) -> list[Doubt]:
     """Say so where the devices of a permute do not all run it.
 
     Messages need two; the CPU backend and the communicator of the GPU backend need all.
     """
     counts: dict[tuple[int, ...], dict[int, int]] = {}
-    for rank, row in rows.items():
-        for step in leaves(row):
+    for rank, row in sends.items():
+        for step in row:
             if isinstance(step, Exchange):
                 if step.domain not in counts:
                     counts[step.domain] = dict.fromkeys(step.domain, 0)
@@ -147,15 +148,14 @@ class Names:
     def __init__(
         self,
         plan: PlanBuilder,
-        rows: Mapping[int, Sequence[Step]],
+        keys: Iterable[Key],
         families: Mapping[tuple[int, ...], tuple[str, ...]] | None = None,
     ) -> None:
         self._families = families
         self._world = tuple(range(plan.world_size))
         self._plan = plan
         self._names: dict[Key, str] = {}
-        found = {key_of(step) for row in rows.values() for step in leaves(row)}
-        for key in sorted(found):
+        for key in sorted(keys):
             self._declare(key)
 
     def _declare(self, key: Key) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .steps import Choice, Collective, Loop, Message, Sending, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .steps import Origin
 
@@ -44,17 +44,26 @@ def key_of(step: Sending) -> Key:
 
 
 class Labels:
-    """The labels of all programs together."""
+    """The labels of all programs together.
 
-    def __init__(self, traces: Mapping[int, Sequence[Step]]) -> None:
+    Args:
+        sends: The communications of each rank, those in loops and branches too (``leaves``).
+    """
+
+    def __init__(self, sends: Mapping[int, Sequence[Sending]]) -> None:
         self._counts: dict[Key, dict[int, list[Origin]]] = defaultdict(lambda: defaultdict(list))
-        for rank, steps in traces.items():
-            for step in leaves(steps):
+        for rank, steps in sends.items():
+            for step in steps:
                 self._counts[key_of(step)][rank].append(step.origin)
         self._apart = self._channels_tell_apart()
         self._chosen: dict[Key, dict[str, bool] | None] = {}
         self._naming: dict[Key, Naming] = {}
         self.missing = 0
+
+    @property
+    def keys(self) -> Iterable[Key]:
+        """The communicators that the programs use."""
+        return self._counts.keys()
 
     def _channels_tell_apart(self) -> bool:
         names: dict[tuple[int, str], set[str]] = defaultdict(set)

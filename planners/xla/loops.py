@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from .steps import Origin
 
+_BLOCKS = (Loop, Choice)
 MAX_UNROLLED = 20_000
 """Steps that may be written for the iterations of outer loops, per device."""
 
@@ -23,8 +24,11 @@ def flat_loops(steps: Sequence[Step]) -> tuple[list[Step], bool]:
     Where that would be too long, the loops stay and their steps lose their identity: a label that
     repeats would be taken for the same round.
     """
-    if _length(steps) > MAX_UNROLLED:
+    has_blocks = any(isinstance(step, _BLOCKS) for step in steps)
+    if (_length(steps) if has_blocks else len(steps)) > MAX_UNROLLED:
         return [_renamed(step, _nameless) for step in steps], False
+    if not has_blocks:
+        return list(steps), True
     out: list[Step] = []
     for step in steps:
         out += _unrolled(step)
@@ -37,7 +41,7 @@ def _unrolled(step: Step) -> list[Step]:
         return [replace(step, branches=branches)]
     if not isinstance(step, Loop):
         return [step]
-    if step.times > 1 and not any(isinstance(inner, Loop | Choice) for inner in step.body):
+    if step.times > 1 and not any(isinstance(inner, _BLOCKS) for inner in step.body):
         return [step]
     out: list[Step] = []
     for iteration in range(step.times):
@@ -50,7 +54,7 @@ def _length(steps: Sequence[Step]) -> int:
     total = 0
     for step in steps:
         if isinstance(step, Loop):
-            nested = any(isinstance(inner, Loop | Choice) for inner in step.body)
+            nested = any(isinstance(inner, _BLOCKS) for inner in step.body)
             total += _length(step.body) * (step.times if nested else 1)
         elif isinstance(step, Choice):
             total += sum(_length(branch) for branch in step.branches)
