@@ -24,7 +24,8 @@ def test_each_artifact_is_read_and_decided_at_two_sizes(name, tmp_path):
 
 
 def test_a_row_says_how_often_plain_parsing_it_takes():
-    """Load and check together, in times of the parser's time."""
-    row = artifacts.Row("fx", 2_000_000, 8, 100, "SAFE", parse=0.1, load=0.3, check=0.2)
+    """Load and check together, in times of the parser's time; and what the plan alone takes."""
+    row = artifacts.Row("fx", 2_000_000, 8, 100, "SAFE", parse=0.1, load=0.3, check=0.2, plan=0.1)
     assert row.times == pytest.approx(5)
-    assert artifacts.line(row).split(" | ")[-3:] == ["4.00", "200", "5.0 |"]
+    assert row.floor == pytest.approx(3)
+    assert artifacts.line(row).split(" | ")[-4:] == ["4.00", "200", "5.0", "3.0 |"]
