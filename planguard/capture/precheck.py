@@ -7,6 +7,7 @@ really moves what programs decide on; then the recorded calls are checked as a p
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -129,6 +130,7 @@ class Precheck:
         self.plan: Plan | None = None
         self.verdict: Verdict | None = None
         self._stage: Stage | None = None
+        self._body = ""
         self._open: PlayedRank | None = None
         self._known: set[Site] = set()  # asked of a machine, and of no consequence
 
@@ -152,6 +154,7 @@ class Precheck:
             UnsafePlanError: If the plan is not safe and ``on_unsafe`` is ``raise``.
             UsageError: If a rank cannot be played, or raises and nobody waits for it.
         """
+        self._body = _where(fn)
         loops = self.loops
         if loops is not None:
             return self._run_any(
@@ -214,6 +217,7 @@ class Precheck:
             compute="real" if self.compute == "real" else "zeros",
             makes_mesh=True,
             small=SMALL_BYTES if self._is_any else LARGE_BYTES,
+            body=self._body,
         )
 
     @property
@@ -242,8 +246,9 @@ class Precheck:
             )
         refuse_real_group()
         warm_learnt()
-        self._whole = self._play()
         caller = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+        self._body = f"the block at {caller.f_code.co_filename}:{caller.f_lineno}"
+        self._whole = self._play()
         self._whole.before = before_of(
             sys.modules.get(caller.f_globals.get("__name__", "")), *caller.f_locals.values()
         )
@@ -342,6 +347,14 @@ def judge(
     if failure is not None and (verdict.safe or not (verdict.unsafe or play.is_doubted)):
         raise failure  # nobody waits for that rank, and yet the job does not end well
     return plan, verdict
+
+
+def _where(fn: Callable[..., Any]) -> str:
+    """Say where a function stands; empty for what has no source, such as a bound C function."""
+    code = getattr(inspect.unwrap(getattr(fn, "func", fn)), "__code__", None)
+    if code is None:
+        return ""
+    return f"{code.co_name} at {code.co_filename}:{code.co_firstlineno}"
 
 
 def _notes(play: Play) -> int:

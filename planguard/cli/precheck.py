@@ -324,6 +324,7 @@ class _Played:
             is_quiet=True,
             journal=self._journal,
             model=self.settings.model,
+            body=self.args.script,
         )
         if self._first is not None:  # what the program is told of devices was settled there
             play.devices_at, play.devices_why = self._first.devices_at, self._first.devices_why

@@ -60,6 +60,7 @@ def run_stub(command: Sequence[str], folder: Path, args: argparse.Namespace) -> 
         compute=args.compute,
         small=size_for(world),
         model=args.model,
+        body=job.script.name,
     )
     name = Path(job.script.name).name
     play.journal = journal = Journal()

@@ -79,6 +79,10 @@ def test_its_numbers_decide_under_gloo_detail_alone(tmp_path, world):
         for model in MODELS
     }
     assert verdicts == (MODELS if world > 2 else dict.fromkeys(MODELS, "SAFE"))
+    if world > 2:
+        open_ = precheck(world, model="gloo-detail", on_unsafe="return").run(step)
+        line = step.__code__.co_firstlineno + 2
+        assert f"{__file__}:{line} counts more calls" in " ".join(open_.reasons)
     assert end_of(tmp_path, world) == ""
     in_detail = end_of(tmp_path, world, TORCH_DISTRIBUTED_DEBUG="DETAIL")
     assert ("Sequence number: " in in_detail) == (world > 2), in_detail
@@ -106,5 +110,5 @@ def test_recorded_and_stubbed_runs_say_so(tmp_path, words):
     for model, outcome in MODELS.items():
         verdict = planguard.check(stubbed if words else tmp_path / "run", model=model)
         assert verdict.outcome.name == outcome
-        said = "monitored_barrier counts more calls" in " ".join(verdict.reasons)
+        said = "job.py:6 counts more calls" in " ".join(verdict.reasons)
         assert said == (outcome == "UNKNOWN")

@@ -8,6 +8,7 @@ data of these ranks all of them end.
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 
 import pytest
@@ -599,6 +600,10 @@ def the_only_call():
         step()
 
 
+def leaves():
+    os._exit(0)
+
+
 def the_only_call_fixed():
     if agreed(loss()).item() < 0.01:
         step()
@@ -615,8 +620,17 @@ def test_where_nobody_communicates_the_line_that_keeps_them_from_it_is_named():
 
 def test_where_nothing_is_guarded_nothing_is_told():
     """A job of one rank's work each says nothing but that there is nothing, and how it ended."""
-    verdict = decide(lambda: loss().item())
+    job = lambda: loss().item()  # noqa: E731 - its own line is what is told
+    verdict = decide(job)
+    how = f"came to its end (<lambda> at {__file__}:{job.__code__.co_firstlineno})"
     assert verdict.reasons == (
         "nothing to check: the plan has no action (2 ranks, 0 actions)",
-        "the program ended by itself before any communication: on ranks 0 and 1 it came to its end",
+        f"the program ended by itself before any communication: on ranks 0 and 1 it {how}",
     )
+
+
+def test_what_leaves_its_process_before_it_communicates_says_where():
+    """``os._exit(0)`` is no end of the body: its line is told."""
+    verdict = decide(leaves)
+    line = leaves.__code__.co_firstlineno + 1
+    assert any(f"left by os._exit(0) at {__file__}:{line} in leaves" in r for r in verdict.reasons)

@@ -255,7 +255,7 @@ main()
     [
         ("exit()", "on ranks 0 and 1 it exited with status 0 at {}:7 in main"),
         ("sys.exit(0)", "on ranks 0 and 1 it exited with status 0 at {}:7 in main"),
-        ("return", "on ranks 0 and 1 it came to its end"),
+        ("return", "on ranks 0 and 1 it came to its end (train.py)"),
     ],
 )
 def test_a_script_that_ends_by_itself_says_where_and_why(folder, end, how):

@@ -7,7 +7,6 @@ other calls for another sample, if its ranks agree on it.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -19,9 +18,9 @@ from planguard.capture.batches.samples import covered, covered_untold
 from planguard.capture.batches.untold import cannot_tell, told_in
 from planguard.capture.batches.way_places import read_anew
 from planguard.capture.batches.ways import read_way, way_to
+from planguard.capture.play.ends import raised_at
 from planguard.capture.play.loaders import copied, short, told_ends
 from planguard.errors import UsageError, shorten
-from planguard.sources import is_library
 from planguard.verdict import Approximation
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 SAMPLES = "samples"
 """Kind of the ledger's entry that says which assignments were played."""
-FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def decide(
             plan, verdict = door.judge(play)
         except UsageError as error:
             which = f" ({given(supply, assignment)})" if supply.what else ""
-            message = f"{error.message}{_raised_at(error.hint)}{which}"
+            message = f"{error.message}{raised_at(error.hint)}{which}"
             raise UsageError(message, hint=error.hint) from error
         if verdict.unsafe:
             explained, parting = _told(verdict, supply, assignment), None
@@ -203,12 +201,6 @@ def _content(play: Play) -> tuple[bytes, ...]:
         replace(log, imported=[], parsed=[], said="", hidden="", printed="").to_json()
         for log in logs
     )
-
-
-def _raised_at(trace: str) -> str:
-    """Name the innermost line of the program in the frames of an exception."""
-    lines = [(file, line) for file, line in FRAME.findall(trace) if not is_library(file)]
-    return f", raised at {':'.join(lines[-1])}" if lines else ""
 
 
 def given(supply: Supply, assignment: Assignment) -> str:

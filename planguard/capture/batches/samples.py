@@ -42,7 +42,7 @@ class Chosen:
         base: How many of them, from the first, must be played for a cover to be one.
         what: What ranks are given, in words.
         enough: Those of them that do where ranks cannot tell assignments apart (``untold``): every
-            sample on all ranks, and a mixed one. None where no such argument is wanted.
+            sample on every rank, mixed ones among them. None where no such argument is wanted.
     """
 
     samples: int
@@ -80,11 +80,19 @@ def choose(samples: int, world_size: int, most: int = MOST, what: str = "samples
 
 
 def _first(samples: int, world_size: int) -> Iterator[Assignment]:
-    """Return every sample on all ranks, and, since that shows most bugs, one odd rank as second."""
+    """Return few assignments in which every rank has every sample once.
+
+    The first has one sample, since what fails for it is told of it; one odd rank shows most bugs,
+    so that all others have one. Of two samples that leaves the second for all ranks, and one more.
+    """
     yield (0,) * world_size
-    yield _odd(0, 1, world_size - 1, world_size)
+    last = world_size - 1
+    if samples == 2:
+        yield _odd(0, 1, last, world_size)
+        yield (1,) * world_size
+        return
     for number in range(1, samples):
-        yield (number,) * world_size
+        yield _odd(number, number % (samples - 1) + 1, last, world_size)
 
 
 def _base(samples: int, world_size: int) -> Iterator[Assignment]:
@@ -175,7 +183,7 @@ def covered_untold(chosen: Chosen, played: Sequence[Assignment]) -> str:
     listed = ", ".join(map(written, played))
     return (
         f"{len(played)} of {chosen.total} assignments of {chosen.samples} {chosen.what} to "
-        f"{chosen.world_size} ranks were played: every sample on all ranks, and a mixed one "
+        f"{chosen.world_size} ranks were played: every sample on every rank, also among others "
         f"(samples by rank: {listed}); every rank issued the same calls and sent the same to the "
         "others whichever sample it had, so no rank can tell what the others have, and every "
         f"other assignment is the same communication; data unlike these {chosen.what} is not "

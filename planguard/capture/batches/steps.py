@@ -7,8 +7,8 @@ import functools
 import inspect
 from typing import Any
 
-from planguard.capture.batches.sampled import FRAME
 from planguard.capture.names.source import tree_of
+from planguard.capture.play.ends import FRAME
 
 
 def function_of(step: Any) -> tuple[str, int, list[str]] | None:

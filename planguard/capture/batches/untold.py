@@ -1,10 +1,11 @@
 """Where the samples of the others make no difference to a rank: nothing is left to be played.
 
 A rank is a function of its sample and of what it hears from the others. Every sample is played on
-all ranks. If each rank then says the same to the others, word for word, whichever sample it has
-(what it contributes, sends, sets and asks for, in order), then by induction over the messages it
-hears the same, too, whichever samples the others have: no rank can tell assignments apart. If it
-also issues the same calls for every sample, then each assignment has the plan that was played.
+every rank, whatever the others have. If each rank then says the same to the others, word for word,
+whichever sample it has (what it contributes, sends, sets and asks for, in order), then by induction
+over the messages it hears the same, too, whichever samples the others have: no rank can tell
+assignments apart. If it also issues the same calls for every sample, then each assignment has the
+plan that was played.
 
 That needs that nothing but messages and the store reaches a rank (``play/hidden`` notes the rest),
 that no reading of the store depends on who comes first, and that no value is made up that decides

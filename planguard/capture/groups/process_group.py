@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planguard.capture.groups.recorder import Issued, Recorder, size
+from planguard.capture.groups.recorder import Issued, Recorder, call_site, size
 from planguard.capture.names.data_names import DATA
 from planguard.semantics.gloo import MONITORED, MONITORED_RANKS
 
@@ -257,10 +257,12 @@ class _Collectives:
     def _note_monitored(self) -> None:
         """Say that the next barrier is a monitored one, where its members count it differently."""
         if len(self.members) >= MONITORED_RANKS:
+            site = call_site()
+            at = f" at {site[0]}:{site[1]}" if site else ""
             self.recorder.note(
                 MONITORED,
-                "monitored_barrier counts more calls on its first rank than on the others: with "
-                "TORCH_DISTRIBUTED_DEBUG=DETAIL the next collective of the group fails",
+                f"monitored_barrier{at} counts more calls on its first rank than on the others: "
+                "with TORCH_DISTRIBUTED_DEBUG=DETAIL the next collective of the group fails",
                 "under",
             )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import traceback
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 KIND = "exit-callbacks"
 """Of the ledger's entries: what libraries would do when the process ends."""
+FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 @contextmanager
@@ -115,6 +117,12 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
         raise error
     text = "".join(traceback.format_exception(error))[-4000:]
     return f"{type(error).__name__}: {error}", text.strip()
+
+
+def raised_at(trace: str) -> str:
+    """Name the innermost line of the program in the frames of an exception."""
+    lines = [(file, line) for file, line in FRAME.findall(trace) if not is_library(file)]
+    return f", raised at {':'.join(lines[-1])}" if lines else ""
 
 
 def note_stuck(recorder: Recorder, error: BaseException | None) -> None:

@@ -269,6 +269,7 @@ def build_plan(
     ends = _ends([rank for rank, log in logs.items() if log.is_cut], actions)
     if ends:
         message = f"the log of {name_ranks(dict(ends))} ends early: what comes after is not known"
+        message += _behind(actions, ends)
         builder.approximate("cut-short", message, "under", ends, scope="onward")
     for note in notes:
         builder.approximate(*note, scope="plan")
@@ -284,6 +285,20 @@ def _ends(
         for rank in cut
         if actions[rank] and not any(name in one for one in actions[rank] for name in INNER)
     ]
+
+
+def _behind(
+    actions: Mapping[int, Sequence[Mapping[str, Any]]], ends: Sequence[tuple[int, int]]
+) -> str:
+    """Say of each rank behind which call its log ends, ranks of one line together."""
+    places: dict[str, list[int]] = {}
+    for rank, last in ends:
+        src = actions[rank][last].get("src")
+        if src:
+            said = f"{actions[rank][last]['op']} at {src[0]}:{src[1]}"
+            places.setdefault(said, []).append(rank)
+    told = [f"{name_ranks(ranks)} behind {said}" for said, ranks in places.items()]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 Names = dict[str, tuple[str, list[int]]]

@@ -46,10 +46,10 @@ class Said:
         if lines:
             self.line = lines[-1].strip()[:_MOST]
 
-    def ended(self, error: BaseException | None) -> None:
-        """Note how the program ended, if by itself."""
+    def ended(self, error: BaseException | None, body: str = "") -> None:
+        """Note how the program ended, if by itself; where ``body`` is what came to its end."""
         if error is None:
-            self.at = "came to its end"
+            self.at = self.at or f"came to its end{body and f' ({body})'}"
         elif isinstance(error, SystemExit) and error.code in (None, 0):
             frames = traceback.extract_tb(error.__traceback__)
             own = [one for one in frames if is_program(one.filename)]

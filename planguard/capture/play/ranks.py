@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from planguard.capture.groups.recorder import Stalled
+from planguard.capture.groups.recorder import Stalled, call_site
 from planguard.capture.play.called import CUT, note_interrupted, note_late
 from planguard.capture.play.classes import first_ranks, rank_classes, settle
 from planguard.capture.play.compute_stub import MOST, follow_values, stub_compute
@@ -30,7 +30,13 @@ from planguard.capture.play.devices import (
     note_told,
     wanted_in,
 )
-from planguard.capture.play.ends import callbacks_at_exit, end_of, leaving_at_once, note_stuck
+from planguard.capture.play.ends import (
+    callbacks_at_exit,
+    end_of,
+    leaving_at_once,
+    note_stuck,
+    raised_at,
+)
 from planguard.capture.play.fake_compute import NotFakeError, fake_compute
 from planguard.capture.play.fake_world import refuse_real_group
 from planguard.capture.play.hidden import watch_hidden
@@ -98,6 +104,7 @@ class Play:
         like: Representative of every other rank.
         stuck: What the ranks waited for that waited for what nobody sends.
         reads: Places where the code asks for its rank.
+        body: Where what the ranks run stands, in words.
     """
 
     world_size: int
@@ -123,6 +130,7 @@ class Play:
     like: dict[int, int] = field(default_factory=dict)
     stuck: dict[int, Wanted] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
+    body: str = ""
     _admitted: tuple[int, Connection] | None = None
     _room: Mailroom | None = None
     _has_shown: bool = False
@@ -258,7 +266,10 @@ class Play:
         """Say of ranks that ended by an exception that they did not come to their end."""
         for log in self.logs.values():
             if log.end:
-                said = f"rank {log.rank} ended by {shorten(log.end.splitlines()[0], 120)}"
+                said = (
+                    f"rank {log.rank} ended by {shorten(log.end.splitlines()[0], 120)}"
+                    f"{raised_at(log.trace)}"
+                )
                 message = f"{said}; what it would issue behind that is not known"
                 log.notes.append((CUT, message, "under"))
 
@@ -462,7 +473,12 @@ class PlayedRank:
         with contextlib.suppress(OSError):
             if code:
                 self._mailbox.fail(f"it ends its process by os._exit({code})", "")
-            elif self.__exit__(None, None, None):
+                return
+            site = call_site()
+            self._said.at = (
+                f"left by os._exit(0) at {site[0]}:{site[1]} in {site[2]}" if site else ""
+            )
+            if self.__exit__(None, None, None):
                 self._mailbox.end(self.log)
         self._mailbox.close()
 
@@ -476,7 +492,7 @@ class PlayedRank:
             error = stalled
         try:
             is_of_job = not recorder.is_stalled or isinstance(error, (PlanGuardError, NotFakeError))
-            self._said.ended(error)
+            self._said.ended(error, self._play.body)
             end, frames = end_of(error if is_of_job else None)  # without values it tells nothing
             if end and recorder.doubted:
                 doubt_end(recorder, end)
