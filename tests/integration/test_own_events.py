@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import queue
 import signal
 import socket
@@ -203,8 +204,41 @@ def waited_for_long(agree):
         step()
 
 
+def ran_down(agree):
+    seen = []
+    timer = threading.Timer(60, seen.append, (1,))
+    timer.start()
+    for _ in range(3):
+        step()
+        if agree(bool(seen)):
+            break
+    timer.cancel()
+
+
+def called_later(agree):
+    async def main():
+        seen = []
+        asyncio.get_running_loop().call_later(60, seen.append, 1)
+        for _ in range(3):
+            step()
+            if agree(bool(seen)):
+                break
+
+    asyncio.run(main())
+
+
+def some_done(agree):
+    async def main():
+        tasks = [asyncio.create_task(asyncio.sleep(s, s)) for s in (0.0, 0.2)]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return len(done)
+
+    if agree(asyncio.run(main()) == 2):
+        step()
+
+
 PAIRS = [
-    completed, future_done, waited_for_long,
+    ran_down, called_later, some_done, completed, future_done, waited_for_long,
     on_signal, without_memory, without_memory_as_before, refused, answered, done, alive, happened,
     taken, in_time,
 ]  # fmt: skip
@@ -218,6 +252,42 @@ def test_what_happens_to_one_rank_alone_is_played(job):
     said = [one.message for one in verdict.approximations if one.kind == "own-answers"]
     assert "test_own_events.py:" in said[0]
     assert decide(lambda: job(any_of)).safe
+
+
+def watched(end):
+    for _ in range(3):
+        timer = threading.Timer(60, end)
+        timer.start()
+        step()
+        step()
+        timer.cancel()
+
+
+def killed():
+    watched(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def left():
+    watched(lambda: os._exit(1))
+
+
+def complained():
+    watched(lambda: sys.exit("too late"))  # ends its thread
+
+
+def beaten():
+    beats = []
+    timer = threading.Timer(60, beats.append, (1,))
+    timer.start()
+    for _ in range(3):
+        step()
+    timer.cancel()
+
+
+@pytest.mark.parametrize("job", [killed, left, complained, beaten], ids=lambda job: job.__name__)
+def test_a_timer_that_ends_the_job_or_decides_nothing_is_right(job):
+    """A watchdog kills its process; a heartbeat notes what nobody acts on."""
+    assert decide(job).safe
 
 
 def polled():

@@ -17,11 +17,13 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import multiprocessing
 import os
 import pathlib
 import pickle
 import platform
 import queue
+import shelve
 import shutil
 import signal
 import socket
@@ -30,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tomllib
 
 import pytest
 
@@ -158,6 +161,43 @@ def settings():
     return parser.read("job.ini") != []
 
 
+def option():
+    parser = configparser.ConfigParser()
+    parser.read("site.ini")
+    return parser.has_option("train", "evaluate")
+
+
+def table():
+    found = {}
+    with contextlib.suppress(FileNotFoundError), open("site.toml", "rb") as file:
+        found = tomllib.load(file)
+    return found.get("evaluate", 0) > 0
+
+
+def many_steps():
+    steps = 1
+    with contextlib.suppress(FileNotFoundError), open("steps.json") as file:
+        steps = json.load(file)["steps"]
+    return steps
+
+
+def put():
+    given = multiprocessing.get_context("fork").Queue()
+    given.put(1)
+    given.get(timeout=60)
+    given.put(2)
+    try:
+        return given.get(timeout=60) != 2
+    except queue.Empty:
+        return True
+
+
+def polled():
+    ours, theirs = multiprocessing.Pipe()
+    theirs.send(1)
+    return not ours.poll(60)
+
+
 def written():
     process = subprocess.Popen(["echo", "8"], stdout=subprocess.PIPE, text=True)
     return int(process.communicate()[0]) > 8
@@ -250,6 +290,11 @@ ASKED = {
     "pickle": pickled,
     "torch.load": checkpoint,
     "configparser": settings,
+    "an option": option,
+    "TOML": table,
+    "a queue of processes": put,
+    "poll": polled,
+    "cpu capability": lambda: torch.backends.cpu.get_cpu_capability() == "AVX10",
     "communicate": written,
     "stdout": piped,
     "wait of a process": lambda: subprocess.Popen(["true"]).wait() != 0,
@@ -281,7 +326,7 @@ def test_what_a_node_has_is_its_own(name):
 TWINS = [
     "find_spec", "import", "import of nothing", "imported before", "a list of a set", "mkdtemp",
     "a row", "rows", "mkdir", "flock", "json", "pickle", "torch.load", "configparser",
-    "threads and a queue", "a pool in turn",
+    "an option", "a queue of processes", "threads and a queue", "a pool in turn",
 ]  # fmt: skip
 """One of each kind whose other answers are few."""
 
@@ -295,6 +340,31 @@ def agreed(name):
 @pytest.mark.parametrize("name", TWINS)
 def test_what_is_agreed_on_is_right(name):
     assert decide(lambda: agreed(name)).outcome is Outcome.SAFE
+
+
+def walks_as_far_as_a_file_says():
+    steps = [many_steps()]
+    dist.broadcast_object_list(steps, src=0)
+    for _ in range(steps[0]):
+        dist.all_reduce(torch.ones(1))
+
+
+def test_a_loop_of_all_ranks_over_a_large_number_of_a_file_ends(monkeypatch):
+    """Where it is not through in time, a file that is not here holds a small number."""
+    monkeypatch.setattr("planguard.capture.play.odd_plays._HELD_FOR", 1.0)
+    assert decide(walks_as_far_as_a_file_says).outcome is Outcome.SAFE
+
+
+def test_a_shelf_of_the_node_is_not_decided(tmp_path):
+    """``dbm`` and ``shelve`` read keys that no play can change: UNKNOWN with the line."""
+
+    def job():
+        with shelve.open(str(tmp_path / f"cache-{os.environ['RANK']}")) as cache:  # noqa: S301 - of this test
+            act("stats" in cache)
+
+    verdict = decide(job)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert any("test_own_nodes.py:" in one.message for one in verdict.approximations)
 
 
 def shown(name):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.capture.groups.recorder import Stalled
 from planguard.capture.play.fake_compute import NotFakeError
 from planguard.capture.play.processes import is_refused, refused_gradients
+from planguard.capture.values.own_events import EndedError
 from planguard.errors import PlanGuardError
 from planguard.sources import is_installed, is_library, is_own, is_program, package_of
 
@@ -110,7 +111,8 @@ def end_of(error: BaseException | None) -> tuple[str, str]:
         raise refused_gradients("in a fresh process: planguard precheck FILE") from error
     frames = traceback.extract_tb(error.__traceback__)
     called = frames[:]
-    while isinstance(error, (OSError, IndexError)) and called and is_own(called[-1].filename):
+    told = OSError, IndexError, EndedError
+    while isinstance(error, told) and called and is_own(called[-1].filename):
         called.pop()  # files and parts of tensors are asked for through here (``own_answers``)
     inner = called[-1].filename if called else ""
     if not called or is_own(inner) or (is_library(inner) and "distributed" in Path(inner).parts):

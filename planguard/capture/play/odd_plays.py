@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,8 @@ from planguard.capture.restarts import next_start, note_start, part
 from planguard.capture.values.own_answers import CERTAIN, CLOCK, OPENED, ORDER, SEED, Odd, Site
 from planguard.capture.values.own_database import DATABASE
 from planguard.capture.values.own_dice import own_seeds
-from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL
-from planguard.capture.values.own_files import CLAIM, Holding
+from planguard.capture.values.own_events import MEMORY, NETWORK, SIGNAL, TIMER
+from planguard.capture.values.own_files import CLAIM, FEW, MANY, Holding
 from planguard.capture.values.own_host import FACT, TOLD
 from planguard.capture.values.own_installed import INSTALLED
 from planguard.capture.values.own_places import HELD
@@ -55,12 +56,15 @@ _UNREAD = "unread"
 """How a play ended in which a rank raises and may have read in a file that is not here."""
 LONGEST = 60.0
 """Seconds that a rank may take where it reads other values: a loop may end no more."""
+_HELD_FOR, _TIMES = 20.0, 10.0
+"""Seconds that all ranks may take where a file that is not here holds a large number, and how often
+as long as the plays before."""
 _TURNS = ((1, 2), (2, 0))
 """Where sets begin on odd ranks and on the others: with the other end, each quarter is compared."""
-_ENDING = frozenset({SIGNAL, MEMORY, NETWORK, TURN, INSTALLED, DATABASE})
+_ENDING = frozenset({SIGNAL, TIMER, MEMORY, NETWORK, TURN, INSTALLED, DATABASE})
 """What a program may be ready for by a handler that ends the process, or hands the error on; and
 packages and rows without which it cannot go on."""
-_ONE_BY_ONE = frozenset({CLOCK, OPENED, SIGNAL, MEMORY, NETWORK, TURN})
+_ONE_BY_ONE = frozenset({CLOCK, OPENED, SIGNAL, TIMER, MEMORY, NETWORK, TURN})
 """Kinds of which one line at a time says what follows."""
 _AGREEING = ("same", "safe", "raised", "cut")
 _NOT_OPENED = ("FileNotFoundError", "FileExistsError", "BlockingIOError")
@@ -96,6 +100,7 @@ class OddPlays:
     decide: Callable[[Play], Verdict]
     known: set[Site]
     cut: dict[str, None] = field(default_factory=dict)
+    _took: float = 0.0
 
     def ask(self, play: Play) -> Play:
         """Return the play that decides, with entries for the ledger in its logs.
@@ -288,10 +293,16 @@ class OddPlays:
 
     def _ended(self, play: Play, odd: Odd) -> Ended:
         most = None if odd.sides is None else LONGEST
+        is_far = odd.holding is not Holding.NOTHING and odd.number == MANY
+        whole = max(_HELD_FOR, _TIMES * self._took) if is_far else None
+        began = time.monotonic()
         try:
-            again = play.again(odd, most)
+            again = play.again(odd, most, whole)
         except UsageError:  # a rank that does not finish, for example
-            return Ended("open")
+            # All ranks may walk as far together as the file says, each call in its time.
+            return self._ended(play, replace(odd, number=FEW)) if is_far else Ended("open")
+        if not is_far:
+            self._took = max(self._took, time.monotonic() - began)
         if _content(again) == _content(play):
             return Ended("same", again)
         failed = {rank for rank, log in again.logs.items() if log.end}

@@ -164,10 +164,11 @@ class Play:
         self.stage(task, restart=lambda play: play.run(job, prepare))
         note_told(self.logs, self.devices_at, self.devices_why)
 
-    def again(self, odd: Odd, most: float | None = None) -> Play:
+    def again(self, odd: Odd, most: float | None = None, whole: float | None = None) -> Play:
         """Play the same job once more, with some of its ranks answered otherwise.
 
-        All are played, unless a few stand for the others; a rank may take ``most`` seconds.
+        All are played, unless a few stand for the others; a rank may take ``most`` seconds
+        from one exchange to the next, and all together ``whole``.
 
         Raises:
             UsageError: If a rank cannot be captured, dies or none was played before.
@@ -175,7 +176,7 @@ class Play:
         play = replace(
             self, odd=odd, is_every=not self.like, is_quiet=True, computed="", logs={}, like={},
             stuck={}, reads=[], _admitted=None, _room=None, _has_shown=False,
-            timeout=min(self.timeout, most or self.timeout),
+            timeout=min(self.timeout, most or self.timeout), whole=whole or self.whole,
         )  # fmt: skip
         if self._restart is None:
             raise UsageError("a job that was not played cannot be played again")

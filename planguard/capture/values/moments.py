@@ -165,15 +165,17 @@ def keys(files: Iterable[str]) -> list[str]:
     for file in files:
         tree = tree_of(file)
         for node in tree.parents if tree is not None else ():
-            given: ast.expr | None = None
+            given: list[ast.expr] = []
             if isinstance(node, ast.Subscript):
-                given = node.slice
+                given = [node.slice]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                given = node.args[0] if _READING.match(node.func.attr) and node.args else None
+                # Of settings a section and a key: has_option("train", "eval").
+                given = node.args[:2] if _READING.match(node.func.attr) else []
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-                given = node.left
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                found.setdefault(given.value)
+                given = [node.left]
+            for one in given:
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    found.setdefault(one.value)
     return list(found)[:_MOST_KEYS]
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import builtins
 import bz2
 import datetime as dt
+import dbm
 import filecmp
 import gc
 import io
@@ -49,7 +50,7 @@ from planguard.capture.values.own_clock import Clock, Moment
 from planguard.capture.values.own_database import DATABASE, Database
 from planguard.capture.values.own_dice import Dice
 from planguard.capture.values.own_events import Events
-from planguard.capture.values.own_files import Holding, asking, claims, opened
+from planguard.capture.values.own_files import MANY, Holding, asking, claims, opened
 from planguard.capture.values.own_folders import FOLDER, Folders, Held
 from planguard.capture.values.own_host import FACT, HOST, TOLD, Host
 from planguard.capture.values.own_installed import Installed
@@ -141,6 +142,7 @@ class Odd:
         texts: Names, or parts of them, that the program looks for in folders.
         holding: What a file holds that is not here.
         keys: Keys that the program reads, of such a file.
+        number: What stands under each.
         is_uneven: What their clocks measure gets shorter from look to look, and what those of the
             others measure gets longer.
     """
@@ -158,6 +160,7 @@ class Odd:
     texts: tuple[str, ...] = ()
     holding: Holding = Holding.NOTHING
     keys: tuple[str, ...] = ()
+    number: int = MANY
     is_uneven: bool = False
 
 
@@ -206,7 +209,7 @@ class Answers:
         self.installed = Installed(self.rank, self.is_odd, _place)
         self.database = Database(self.rank, self.is_odd, _asked_by_program)
         self.turns = Turns(
-            lambda at: self.is_other(TURN, at), lambda at: self.is_odd(TURN, at), _place
+            self.rank, lambda at: self.is_other(TURN, at), lambda at: self.is_odd(TURN, at), _place
         )
         if self.odd is not None:
             self.folders.held, self.folders.texts = self.odd.held, self.odd.texts
@@ -367,6 +370,18 @@ class Answers:
     def _unseen_reader(self, original: Any) -> Any:
         return redirected(original, self._path)
 
+    def _keyed(self, original: Any) -> Any:
+        """Make ``dbm.open``, by which ``shelve`` opens, too: files whose content has no like."""
+
+        def open_keyed(file: Any, *args: Any, **options: Any) -> Any:
+            place = _asked_by_program(sys._getframe(1))  # noqa: SLF001 - same
+            path, flag = os.fsdecode(file), (*args, options.get("flag", "r"))[0]
+            if place is not None and flag != "n" and is_local(path, place.rpartition(":")[0]):
+                self.unseen.setdefault(path, place)
+            return original(file, *args, **options)
+
+        return open_keyed
+
     def _path(self, path: str, frame: FrameType) -> str:
         """Return the path of what this rank reads in place of a file."""
         place = self._reads(path, frame) if os.path.isfile(path) else None  # noqa: PTH113 - a text
@@ -392,7 +407,7 @@ class Answers:
             return os.dup(other.fileno())
 
     def _content(self) -> bytes:
-        return b"" if self.odd is None else self.odd.holding.content(self.odd.keys)
+        return b"" if self.odd is None else self.odd.holding.content(self.odd.keys, self.odd.number)
 
     def _process(self, original: Any) -> Any:
         def number(*args: int) -> int:
@@ -458,6 +473,7 @@ class Answers:
         for owner, name in _OPENERS:
             yield owner, name, self._open
         yield from readings(self._unseen_reader)
+        yield dbm, "open", self._keyed
         yield sys.modules.get("torch.serialization"), "_open_zipfile_writer", self._saving
         # numpy keeps the ``open`` that it was loaded with.
         source = getattr(sys.modules.get("numpy.lib._datasource"), "DataSource", None)

@@ -1,10 +1,11 @@
-"""What happens to one rank alone: a signal, memory that runs out, a network that answers or not.
+"""What happens to one rank alone: a signal, a timer, memory that runs out, a network that answers.
 
 Nobody asks for these, so that no play has them by itself. A program that is ready for one says so:
 it sets a handler for a signal, catches that memory ran out, or that nobody answers. There a rank
 can be given it:
 
-* a signal arrives between two calls, behind the one after its handler was set;
+* a signal arrives between two calls, behind the one after its handler was set, and so does what a
+  timer calls (``threading.Timer``, ``loop.call_later``), unless it was cancelled by then;
 * memory runs out in the first module or backward pass under such an ``except``, once a line;
 * who connects is refused, or connected where here it is not: what it then reads is empty.
 """
@@ -15,6 +16,7 @@ import ast
 import errno
 import io
 import linecache
+import os
 import signal
 import socket
 import sys
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 SIGNAL, MEMORY = "whether a signal arrives", "whether memory runs out"
+TIMER = "whether a timer has run down"
 NETWORK = "whether a network answers"
 _NOT_SENT = frozenset({signal.SIGCHLD, signal.SIGPIPE, signal.SIGWINCH})
 """Signals that say nothing to a job."""
@@ -52,7 +55,7 @@ class Events:
         self._place = place
         self._now = threading.local()
         self._ready: dict[tuple[CodeType, int], bool] = {}
-        self._pending: list[tuple[int, Any]] = []
+        self._pending: list[Callable[[], object]] = []
         self._calls = 0
 
     def questions(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
@@ -60,6 +63,9 @@ class Events:
         import torch
 
         yield signal, "signal", self._handled
+        yield threading.Timer, "start", self._timed
+        loops = sys.modules.get("asyncio.base_events")
+        yield getattr(loops, "BaseEventLoop", None), "call_later", self._called_later
         yield torch.nn.Module, "__call__", self._computed
         yield torch.Tensor, "backward", self._computed
         yield urllib.request, "urlopen", self._opened
@@ -74,30 +80,44 @@ class Events:
             place = self._place(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
             is_one = callable(handler) and number not in _NOT_SENT and place is not None
             if is_one and place is not None and self._is_other(SIGNAL, place):
-                self._pending.append((number, handler))
-                self._calls = 0
+                self._comes(lambda: _handle(number, handler))
             return original(number, handler)
 
         return handle
 
-    def before_call(self) -> None:
-        """Let signals arrive that are on their way, before a call of the main thread.
+    def _comes(self, event: Callable[[], object]) -> None:
+        self._pending.append(event)
+        self._calls = 0
 
-        Raises:
-            SystemExit: The program's handler ends the process, which ends the job.
-        """
+    def _timed(self, original: Any) -> Any:
+        def start(timer: threading.Timer) -> None:
+            place = self._place(sys._getframe(1))  # noqa: SLF001 - same
+            if place is not None and self._is_other(TIMER, place):
+                self._comes(lambda: _run_down(timer))
+            original(timer)
+
+        return start
+
+    def _called_later(self, original: Any) -> Any:
+        def call_later(loop: Any, delay: float, call: Any, *args: Any, **options: Any) -> Any:
+            place = self._place(sys._getframe(1))  # noqa: SLF001 - same
+            handle = original(loop, delay, call, *args, **options)
+            if place is not None and self._is_other(TIMER, place):
+                self._comes(lambda: None if handle.cancelled() else _called(handle, call, args))
+            return handle
+
+        return call_later
+
+    def before_call(self) -> None:
+        """Let signals and timers come that are on their way, before a call of the main thread."""
         if not self._pending or threading.current_thread() is not threading.main_thread():
             return
         self._calls += 1
         if self._calls < 2:
             return
         pending, self._pending = self._pending, []
-        for number, handler in pending:
-            try:
-                handler(number, sys._getframe(1))  # noqa: SLF001 - same
-            except SystemExit as end:
-                end.code = _BY_SIGNAL + number  # no rank that is done: the job has ended
-                raise
+        for event in pending:
+            event()
 
     # --- memory --------------------------------------------------------------------------------
 
@@ -186,6 +206,64 @@ class Events:
             return found
 
         return urlopen
+
+
+def _handle(number: int, handler: Any) -> None:
+    """Call the handler of a signal.
+
+    Raises:
+        SystemExit: It ends the process, which ends the job.
+    """
+    try:
+        handler(number, sys._getframe(2))  # noqa: SLF001 - same
+    except SystemExit as end:
+        end.code = _BY_SIGNAL + number  # no rank that is done: the job has ended
+        raise
+
+
+class EndedError(SystemExit):
+    """A rank ended its own process, and so the job."""
+
+
+def _run_down(timer: Any) -> None:
+    """Call what a timer calls, unless it has done so or was cancelled."""
+    if not timer.finished.is_set():
+        timer.finished.set()
+        _alone(timer.function, *timer.args, **timer.kwargs)
+
+
+def _called(handle: Any, call: Any, args: tuple[Any, ...]) -> None:
+    handle.cancel()
+    _alone(call, *args)
+
+
+def _alone(call: Any, *args: Any, **options: Any) -> None:
+    """Call what ends only its thread by what it raises, and the job if it ends its process.
+
+    Raises:
+        EndedError: It does so, by a signal or at once.
+    """
+    kill, leave, process = os.kill, os._exit, os.getpid()
+
+    def killed(number: int, given: int) -> None:
+        if number != process:
+            return kill(number, given)
+        raise EndedError(_BY_SIGNAL + given)
+
+    def left(code: int) -> None:
+        if os.getpid() != process:  # a fork of it
+            leave(code)
+        raise EndedError(code)
+
+    os.kill, os._exit = killed, left  # type: ignore[assignment]  # until the call has ended
+    try:
+        (killed if call is kill else left if call is leave else call)(*args, **options)
+    except EndedError:
+        raise
+    except (Exception, SystemExit):  # noqa: BLE001, S110 - a thread ends, whatever it is
+        pass
+    finally:
+        os.kill, os._exit = kill, leave
 
 
 class _Answer(io.BytesIO):

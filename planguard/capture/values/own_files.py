@@ -18,6 +18,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
 from enum import Enum
@@ -98,32 +99,39 @@ class Holding(Enum):
     NOTHING = "nothing"
     NUMBER = "a number"
     SECTIONS = "the keys that the program reads, as sections of settings"
+    LINES = "the same, a line for each, as TOML and files of variables have them"
     KEYS = "the keys that the program reads, as text"
     PICKLED = "the same, as pickle has it"
     SAVED = "the same, as torch.save has it"
     ARRAY = "an array"
 
-    def content(self, keys: tuple[str, ...]) -> bytes:
-        """Return it as bytes."""
+    def content(self, keys: tuple[str, ...], number: int) -> bytes:
+        """Return it as bytes, with a number in it."""
         if self is Holding.NOTHING:
             return b""
         if self is Holding.NUMBER:
-            return b"%d\n" % _NUMBER
+            return b"%d\n" % number
         if self is Holding.ARRAY:
-            return _array()
-        named = dict.fromkeys(keys or (_KEY,), _NUMBER)
-        if self is Holding.SECTIONS:
-            lines = "".join(f"{key} = {_NUMBER}\n" for key in named)
-            return "".join(f"[{key}]\n{lines}" for key in named).encode()
+            return _array(number)
+        named = dict.fromkeys(keys or (_KEY,), number)
+        words = [key for key in named if _WORD.fullmatch(key)]
+        if self is Holding.LINES:
+            return "".join(f"{key} = {number}\n" for key in words).encode()
+        if self is Holding.SECTIONS:  # whose keys have no case
+            options = dict.fromkeys(key.lower() for key in words)
+            lines = "".join(f"{key} = {number}\n" for key in options)
+            return "".join(f"[{key}]\n{lines}" for key in words).encode()
         if self is Holding.KEYS:
             return json.dumps(named).encode()
         return pickle.dumps(named) if self is Holding.PICKLED else _saved(named)
 
 
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
+"""Keys that may stand in a line of settings as they are."""
 _KEY = "step"
 """A key of a file of which the program reads none."""
-_NUMBER = (1 << 20) + 1
-"""What stands in a file, or under each of its keys."""
+MANY, FEW = (1 << 20) + 1, 3
+"""What stands in a file, or under each of its keys; and where loops that go so far do not end."""
 
 
 def _saved(value: object) -> bytes:
@@ -134,11 +142,11 @@ def _saved(value: object) -> bytes:
     return held.getvalue()
 
 
-def _array() -> bytes:
+def _array(number: int) -> bytes:
     import numpy as np
 
     held = io.BytesIO()
-    np.save(held, np.array([_NUMBER]))
+    np.save(held, np.array([number]))
     return held.getvalue()
 
 

@@ -122,6 +122,8 @@ class Host:
         yield resource, "getrusage", self.fact
         torch = sys.modules.get("torch")
         yield from ((torch, name, self.fact) for name in _THREADS)
+        kind = sys.modules.get("torch.backends.cpu")
+        yield kind, "get_cpu_capability", lambda given: self._other(given, HOST, self.called)
         cuda = getattr(torch, "cuda", None)
         yield from ((cuda, name, self._device) for name in _DEVICE)
         yield resource, "getrlimit", self.fact

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing.connection
 import multiprocessing.pool
 import multiprocessing.process
+import multiprocessing.queues
 import queue
 import sys
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.own_files import is_caught_at
@@ -43,9 +46,10 @@ class Turns:
     """The threads and queues of one rank."""
 
     def __init__(
-        self, is_other: Callable[[str], bool], is_odd: Callable[[str], bool],
+        self, rank: int, is_other: Callable[[str], bool], is_odd: Callable[[str], bool],
         place: Callable[[FrameType], str | None],
     ) -> None:  # fmt: skip
+        self._is_more = bool(rank.bit_count() % 2)
         self._is_other = is_other
         self._is_odd = is_odd
         self._line = place
@@ -76,8 +80,12 @@ class Turns:
         yield multiprocessing.process.BaseProcess, "is_alive", self._ended
         yield threading.Condition, "wait", self._waited
         yield threading.Semaphore, "acquire", self._acquired
-        yield queue.Queue, "empty", self._emptied
-        yield queue.Queue, "qsize", self._emptied
+        for kind in (queue.Queue, multiprocessing.queues.Queue):
+            yield kind, "empty", self._emptied
+            yield kind, "qsize", self._emptied
+        yield multiprocessing.queues.Queue, "get", self._taken
+        yield multiprocessing.queues.SimpleQueue, "empty", self._emptied
+        yield multiprocessing.connection.Connection, "poll", self._polled
         yield self.handle, "is_completed", self._ended
         yield self.handle, "wait", self._held
         yield getattr(sys.modules.get("torch.futures"), "Future", None), "done", self._ended
@@ -253,13 +261,23 @@ class Turns:
 
         return nothing
 
+    def _polled(self, original: Any) -> Any:
+        def poll(one: Any, timeout: Any = 0.0) -> bool:
+            found = bool(original(one, timeout))
+            if not found or timeout is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                return found
+            return False  # what is not there cannot be said to be, as in a queue
+
+        return poll
+
     def _some(self, original: Any) -> Any:
         def wait(fs: Any, timeout: Any = None, return_when: str = _ALL) -> Any:
             futures = list(fs)
             _, rest = found = original(futures, timeout, return_when)
             is_limited = timeout is not None or return_when != _ALL
             if is_limited and self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                found = type(found)(*_others(futures, rest, lambda: original(futures, _AT_MOST)[0]))
+                ended = partial(original, futures, _AT_MOST)
+                found = type(found)(*self._others(futures, rest, lambda: ended()[0]))
             for one in found[0]:
                 self.told_of_end(one)
             return found
@@ -277,7 +295,7 @@ class Turns:
             if not is_limited or not self._asked(frame):
                 return found
             ended = (await original(futures, timeout=_AT_MOST))[0] if rest else set()
-            return _others(futures, rest, lambda: ended)
+            return self._others(futures, rest, lambda: ended)
 
         return wait
 
@@ -298,6 +316,20 @@ class Turns:
 
         return as_completed
 
+    def _others(
+        self, futures: list[Any], rest: Any, ended: Callable[[], Any]
+    ) -> tuple[set[Any], set[Any]]:
+        """Return what is done and what is not where a wait for some of it ends otherwise.
+
+        On one half of the ranks another one is the first, on the other half all are done by then.
+        """
+        if not rest:
+            return set(), set(futures)  # the time was over
+        done = ended()
+        last = {one for one in futures[-1:] if one in done and one in rest}
+        is_first = bool(last) and self._is_more
+        return (last, set(futures) - last) if is_first else (done, set(futures) - done)
+
 
 _ALL = "ALL_COMPLETED"
 
@@ -313,15 +345,6 @@ def _wait_for(one: Any) -> None:
             one.join(_AT_MOST)
         elif isinstance(one, concurrent.futures.Future):
             one.exception(_AT_MOST)
-
-
-def _others(futures: list[Any], rest: Any, ended: Callable[[], Any]) -> tuple[set[Any], set[Any]]:
-    """Return what is done and what is not where a wait for some of it ends otherwise."""
-    if not rest:
-        return set(), set(futures)  # the time was over
-    done = ended()
-    last = {one for one in futures[-1:] if one in done}
-    return (last, set(futures) - last) if last - (set(futures) - set(rest)) else (done, set())
 
 
 def _later(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
