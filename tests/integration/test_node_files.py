@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import io
 import json
 import linecache
@@ -53,9 +54,11 @@ def write(folder):
     torch.save({"steps": 3}, folder / "steps.pt")
     np.save(folder / "steps.npy", np.array([3]))
     np.array([3]).tofile(folder / "steps.bin")
-    with sqlite3.connect(folder / "steps.db") as base:
+    # Closed, not only committed: Python 3.13 warns of one that is left to the garbage collector.
+    with contextlib.closing(sqlite3.connect(folder / "steps.db")) as base:
         base.execute("create table steps (count int)")
         base.execute("insert into steps values (3)")
+        base.commit()
 
 
 def mapped(folder):
@@ -64,7 +67,7 @@ def mapped(folder):
 
 
 def selected(folder):
-    with sqlite3.connect(folder / "steps.db") as base:
+    with contextlib.closing(sqlite3.connect(folder / "steps.db")) as base:
         return base.execute("select count from steps").fetchone()[0]
 
 
