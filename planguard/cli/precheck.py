@@ -1,4 +1,7 @@
-"""``planguard precheck``: a training script as it stands, on any data of its ranks."""
+"""``planguard precheck``: a training script as it stands, on any data of its ranks.
+
+Above 400 lines: a script is started over for every play, and each has what the one before settled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Logs of recorded ranks to a plan, with the ranks nobody played filled in by symmetry."""
+"""Logs of recorded ranks to a plan, with the ranks nobody played filled in by symmetry.
+
+Above 400 lines: what is copied to a rank that nobody played, what is kept of one that was, and what
+the ledger says of either are decided together, call by call.
+"""
 
 from __future__ import annotations
 

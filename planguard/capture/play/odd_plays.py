@@ -10,6 +10,8 @@ kinds of questions are played one by one, and where that helps the lines, to nam
   the line is named; nor where a rank raises because a file is said to be there that is not, for
   instance. A rank that raises when its time is over, or since it cannot open a file, ends the job,
   which is no divergence.
+
+Above 400 lines: which play comes next hangs on how all before it ended.
 """
 
 from __future__ import annotations
