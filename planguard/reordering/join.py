@@ -86,6 +86,15 @@ def case_of(verdict: Verdict) -> Case:
     return Case(verdict.outcome, mixes(verdict))
 
 
+def left_open(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """Return why cases leave something open: each reason of those that are not complete, once.
+
+    A case that is SAFE leaves nothing open of what is joined, whatever it was not told.
+    """
+    cases = [one for one in verdicts if one.unknown or not (one.complete or one.safe)]
+    return tuple(dict.fromkeys(reason for one in cases for reason in one.reasons))
+
+
 def mixes(verdict: Verdict) -> bool:
     """Tell whether some execution forms a match whose members disagree, stuck or not."""
     return verdict.outcome is Outcome.MISMATCH or any(map(says_disagreement, verdict.errors))

@@ -24,7 +24,8 @@ def compare(
         How often which outcome of brute force met which of ours.
 
     Raises:
-        AssertionError: A verdict that is complete, or SAFE, is not that of brute force.
+        AssertionError: A verdict that is complete, or SAFE, is not that of brute force; or one
+            that is not complete has no reason.
     """
     seen: Counter[tuple[str, str]] = Counter()
     for seed in seeds:
@@ -46,4 +47,5 @@ def compare(
         seen[expected, outcome] += 1
         is_weaker = not found.complete and outcome != "SAFE"
         assert outcome == expected or is_weaker, (seed, model, expected, outcome)
+        assert found.complete or found.reasons, (seed, model, outcome)
     return seen

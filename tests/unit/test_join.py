@@ -9,11 +9,12 @@ import pytest
 
 import planguard as pg
 from planguard.execution.findings.cause import make_finding, open_finding
-from planguard.execution.findings.reason import TABLE, Kind, Reason
+from planguard.execution.findings.reason import TABLE, Kind, Reason, out_of_time
 from planguard.explain.prose import condition
 from planguard.operations import OperationSpec, register, unregister
 from planguard.options import CheckOptions, Running, running
-from planguard.reordering.cases.together import Part
+from planguard.plan.fixed import FixedPlan
+from planguard.reordering.cases.together import Part, combined, open_verdict
 from planguard.reordering.cases.together import together as of_parts
 from planguard.reordering.join import Case, case_of, join, says_disagreement
 from planguard.verdict import Outcome, Verdict
@@ -235,3 +236,19 @@ def test_the_threshold_of_the_check_is_the_one_that_is_named():
     usual = pg.check(two(first, second), model="mpi-eager")
     assert [c.eager_bytes for c in usual.safe_iff] == [None]
     assert "at most 4.00 KiB" in condition(usual.safe_iff[0])
+
+
+def test_what_could_not_be_shown_in_time_is_not_claimed():
+    """A part that goes wrong in brief, and of which the whole decision ran out of time, leaves the
+    plan UNKNOWN with that reason: a DEADLOCK has its finding.
+    """
+    builder = pg.PlanBuilder(2)
+    builder.program([0, 1]).barrier()
+    plan = builder.build()
+    brief = Verdict(Outcome.DEADLOCK, "nccl", models={"nccl": Outcome.DEADLOCK})
+    full = open_verdict(plan, "nccl", out_of_time(""))
+    part = Part(FixedPlan(plan, ((0,), (0,))), brief)
+    found = combined(plan, [part], full, part, "PG006")
+    assert found.unknown
+    assert [one.code for one in found.findings] == ["PG903"]
+    assert found.reasons

@@ -209,3 +209,16 @@ def test_an_exit_takes_along_only_what_its_rank_did_not_wait_for(waited: bool) -
     verdict = planguard.check(plan, model="gloo")
     assert verdict.outcome.value == ("SAFE" if waited else "UNKNOWN")
     assert not waited or enumerate_plan(plan, "gloo").outcome == "SAFE"
+
+
+def test_what_is_not_complete_says_why() -> None:
+    """That some order may mix the numbers of calls instead is said of the whole plan, too."""
+    meets, sends = {"op": "barrier"}, {"op": "send", "peer": 2, "bytes": 8}
+    takes = {"op": "recv", "peer": "any", "bytes": 8}
+    plan = plan_of(
+        [meets, sends], [threads([], [meets, sends])], [threads([takes, meets], [takes])]
+    )
+    verdict = planguard.check(plan, model="gloo-detail")
+    assert verdict.unsafe
+    assert not verdict.complete
+    assert "mismatch of these numbers" in verdict.reasons[0]

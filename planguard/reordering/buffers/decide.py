@@ -49,7 +49,7 @@ from planguard.reordering.buffers.rank import PLAIN
 from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.buffers.ways import over_ways
 from planguard.reordering.cases.together import open_verdict
-from planguard.reordering.join import case_of, join, mixes
+from planguard.reordering.join import case_of, join, left_open, mixes
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
 
@@ -432,7 +432,10 @@ class _Decision:
         )
         # What is open could still show a mismatch (``join``).
         is_open = outcome is Outcome.POTENTIAL_DEADLOCK and undecided
-        return replace(found, evidence=evidence, complete=found.complete and not is_open)
+        if is_open:
+            reasons = left_open([found, *(one for one, _, _ in seen)])
+            found = replace(found, complete=False, reasons=reasons)
+        return replace(found, evidence=evidence)
 
 
 def _said(nodes: Sequence[Any], group: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planguard.execution.findings.reason import UndecidedError, out_of_time
 from planguard.reordering.buffers.findings import in_one_agreement
 from planguard.reordering.cases.together import is_empty, open_verdict
-from planguard.reordering.join import Case, case_of, join, mixes
+from planguard.reordering.join import Case, case_of, join, left_open, mixes
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def _shown(agreements: Agreements, found: Sequence[Verdict], outcome: Outcome) -
         states=sum(one.evidence.states for one in found),
         z3_ms=sum(one.evidence.z3_ms for one in found),
     )
-    complete = verdict.complete and not (undecided and outcome is Outcome.POTENTIAL_DEADLOCK)
+    if undecided and outcome is Outcome.POTENTIAL_DEADLOCK:
+        verdict = replace(verdict, complete=False, reasons=left_open([verdict, *found]))
     models = {verdict.model: outcome}
-    return replace(verdict, outcome=outcome, models=models, complete=complete, evidence=evidence)
+    return replace(verdict, outcome=outcome, models=models, evidence=evidence)
 
 
 def _severity(verdict: Verdict) -> int:

@@ -10,7 +10,7 @@ from planguard.execution.findings.cause import open_finding
 from planguard.execution.findings.help import HELP, WHEN
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.reordering.cases.translate import back
-from planguard.reordering.join import Case, join, mixes
+from planguard.reordering.join import Case, join, left_open, mixes
 from planguard.verdict import Evidence, Finding, Met, Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -124,19 +124,26 @@ def combined(plan: Plan, parts: list[Part], full: Verdict, shown: Part, code: st
         shown: The part that is shown.
         code: Code of findings that hold only for some picks in which ranks differ.
     """
+    if full.unknown and shown.verdict.unsafe:
+        # In brief the part goes wrong; time ended before that could be shown, and what is not shown
+        # is not claimed.
+        moved = tuple(_finding(plan, shown, one, code=None) for one in full.findings)
+        full = replace(full, findings=moved, approximations=plan.approximations)
+        return replace(full, certificate=None, core=())
     outcome = together(parts)
     certain = outcome in {Outcome.SAFE, Outcome.DEADLOCK} or len(parts) == 1
     undecided = [part for part in parts if part.outcome is Outcome.UNKNOWN]
     findings = tuple(
         _finding(plan, shown, finding, code=None if certain else code) for finding in full.findings
     )
-    reasons = tuple(dict.fromkeys(r for part in undecided for r in part.verdict.reasons))
+    left = [part for part in parts if not (part.verdict.complete or part.is_safe)]
+    reasons = left_open(part.verdict for part in parts)
     inner = [name for name in full.evidence.route if name != "deterministic"]
     verdict = replace(
         full,
         outcome=outcome,
         findings=findings,
-        complete=not undecided and all(part.verdict.complete or part.is_safe for part in parts),
+        complete=not undecided and not left,
         models={full.model: outcome},
         safe_iff=full.safe_iff if certain else (),
         evidence=Evidence(
