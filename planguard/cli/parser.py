@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import textwrap
 from typing import Any, NoReturn
+
+from planguard.explain.lines import columns_of
 
 _CHOICE = re.compile(r"invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)", re.DOTALL)
 
@@ -18,7 +19,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, *places: int, **options: Any) -> None:
         # argparse makes a formatter for every argument that is declared. Of itself it imports
         # shutil, and with it three compressions, for the width of a help that nobody asked for.
-        options.setdefault("width", _columns() - 2)
+        options.setdefault("width", columns_of(sys.stdout) - 2)
         super().__init__(prog, *places, **options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -55,17 +56,6 @@ def fitted(line: str, width: int) -> list[str]:
         return rows
     column = " " * line.index(entries[1])
     return _wrapped(line.strip(), width, margin, column)
-
-
-def _columns() -> int:
-    """Return the columns of the terminal, by the rule of ``shutil.get_terminal_size``."""
-    named = os.environ.get("COLUMNS", "")
-    if named.isdecimal() and int(named):
-        return int(named)
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):  # no stream, a closed one, or no terminal
-        return 80
 
 
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

@@ -5,6 +5,7 @@ Layout knows roles, never colors: painted and plain output differ in escape sequ
 
 from __future__ import annotations
 
+import os
 import textwrap
 import unicodedata
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from planguard.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import IO
 
 Span = tuple[str, str]
 """Role and text."""
@@ -37,6 +39,27 @@ SGR = {
 
 DEFAULT_WIDTH = 80
 NARROWEST, WIDEST = 40, 120
+
+
+def is_terminal(out: IO[str] | None) -> bool:
+    """Tell whether a stream is a terminal; none, and a closed one, are not."""
+    try:
+        return out is not None and out.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def columns_of(out: IO[str] | None) -> int:
+    """Return the columns of a stream: as ``COLUMNS`` says, as the terminal has, or the default."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    if out is None or not is_terminal(out):
+        return DEFAULT_WIDTH
+    try:
+        return os.get_terminal_size(out.fileno()).columns or DEFAULT_WIDTH
+    except OSError:
+        return DEFAULT_WIDTH
 
 
 @dataclass(frozen=True)

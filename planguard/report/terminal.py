@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import IO
 
-from planguard.explain.lines import DEFAULT_WIDTH, NARROWEST, WIDEST, Style
+from planguard.explain.lines import NARROWEST, WIDEST, Style, columns_of, is_terminal
 
 COLORS = ("auto", "always", "never")
 
@@ -26,13 +26,6 @@ def style_for(out: IO[str], color: str = "auto") -> Style:
     )
 
 
-def _is_terminal(out: IO[str]) -> bool:
-    try:
-        return out.isatty()
-    except (AttributeError, ValueError):  # not a file, or a closed one
-        return False
-
-
 def _has_color(out: IO[str], color: str) -> bool:
     if color != "auto":
         return color == "always"
@@ -40,18 +33,8 @@ def _has_color(out: IO[str], color: str) -> bool:
         return False
     if os.environ.get("FORCE_COLOR", "0") not in {"", "0"}:
         return True
-    return _is_terminal(out) and os.environ.get("TERM") != "dumb"
+    return is_terminal(out) and os.environ.get("TERM") != "dumb"
 
 
 def _width(out: IO[str]) -> int:
-    named = os.environ.get("COLUMNS", "")
-    if named.isdecimal() and int(named):
-        found = int(named)
-    elif _is_terminal(out):
-        try:
-            found = os.get_terminal_size(out.fileno()).columns or DEFAULT_WIDTH
-        except OSError:
-            found = DEFAULT_WIDTH
-    else:
-        found = DEFAULT_WIDTH
-    return min(max(found, NARROWEST), WIDEST)
+    return min(max(columns_of(out), NARROWEST), WIDEST)

@@ -23,6 +23,7 @@ import pathlib
 import pickle
 import platform
 import queue
+import select
 import shelve
 import shutil
 import signal
@@ -32,7 +33,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import tomllib
+from multiprocessing.connection import wait as wait_of
 
 import pytest
 
@@ -198,6 +201,27 @@ def polled():
     return not ours.poll(60)
 
 
+def late_in(found, is_there):
+    """Whether what a thread brings after a while is there already."""
+    worker = threading.Thread(target=lambda: (time.sleep(0.5), found.put(1)))
+    worker.start()
+    try:
+        return is_there(found)
+    except queue.Empty:
+        return False
+    finally:
+        worker.join()
+
+
+def late_in_a_pipe(is_there):
+    ours, theirs = multiprocessing.Pipe()
+    worker = threading.Thread(target=lambda: (time.sleep(0.5), theirs.send(1)))
+    worker.start()
+    found = bool(is_there(ours))
+    worker.join()
+    return found
+
+
 def written():
     process = subprocess.Popen(["echo", "8"], stdout=subprocess.PIPE, text=True)
     return int(process.communicate()[0]) > 8
@@ -295,6 +319,15 @@ ASKED = {
     "a queue of processes": put,
     "poll": polled,
     "cpu capability": lambda: torch.backends.cpu.get_cpu_capability() == "AVX10",
+    "not yet in a queue": lambda: late_in(queue.Queue(), lambda one: not one.empty()),
+    "size of a queue": lambda: late_in(queue.Queue(), lambda one: one.qsize() > 0),
+    "not yet taken": lambda: late_in(queue.Queue(), lambda one: one.get_nowait() == 1),
+    "taken in time": lambda: late_in(queue.Queue(), lambda one: one.get(timeout=0.01) == 1),
+    "simple queue": lambda: late_in(queue.SimpleQueue(), lambda one: not one.empty()),
+    "simple queue, taken": lambda: late_in(queue.SimpleQueue(), lambda one: one.get_nowait() == 1),
+    "not yet in a pipe": lambda: late_in_a_pipe(lambda one: one.poll()),
+    "wait of connections": lambda: late_in_a_pipe(lambda one: wait_of([one], 0.01)),
+    "select": lambda: late_in_a_pipe(lambda one: select.select([one], [], [], 0)[0]),
     "communicate": written,
     "stdout": piped,
     "wait of a process": lambda: subprocess.Popen(["true"]).wait() != 0,
@@ -326,7 +359,8 @@ def test_what_a_node_has_is_its_own(name):
 TWINS = [
     "find_spec", "import", "import of nothing", "imported before", "a list of a set", "mkdtemp",
     "a row", "rows", "mkdir", "flock", "json", "pickle", "torch.load", "configparser",
-    "an option", "a queue of processes", "threads and a queue", "a pool in turn",
+    "an option", "a queue of processes", "not yet in a queue", "not yet taken", "select",
+    "threads and a queue", "a pool in turn",
 ]  # fmt: skip
 """One of each kind whose other answers are few."""
 

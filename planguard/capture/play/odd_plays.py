@@ -27,6 +27,7 @@ from planguard.capture.play.odd_words import (
     blame,
     note,
     note_cut,
+    note_few,
     note_untried,
     ranks_of,
     words_of,
@@ -102,6 +103,7 @@ class OddPlays:
     decide: Callable[[Play], Verdict]
     known: set[Site]
     cut: dict[str, None] = field(default_factory=dict)
+    few: dict[str, None] = field(default_factory=dict)
     _took: float = 0.0
 
     def ask(self, play: Play) -> Play:
@@ -158,6 +160,7 @@ class OddPlays:
         if more.untried and not doubts:
             note_untried(play, [*new, *seeds], more.untried)
         note_cut(play, self.cut)
+        note_few(play, self.few)
         return play
 
     def _together(
@@ -301,8 +304,11 @@ class OddPlays:
         try:
             again = play.again(odd, most, whole)
         except UsageError:  # a rank that does not finish, for example
+            if not is_far:
+                return Ended("open")
             # All ranks may walk as far together as the file says, each call in its time.
-            return self._ended(play, replace(odd, number=FEW)) if is_far else Ended("open")
+            self.few[words_of(sorted(odd.sites or ()))] = None
+            return self._ended(play, replace(odd, number=FEW))
         if not is_far:
             self._took = max(self._took, time.monotonic() - began)
         if _content(again) == _content(play):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planguard.capture.values.own_files import FEW
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -87,6 +89,17 @@ def note_cut(play: Play, cut: Iterable[str]) -> None:
         message = (
             f"where {words} says otherwise, all ranks go on alike to one line that opens a file; "
             "it is not here, so that what follows was not played: play it with that file there"
+        )
+        log.notes.append((KIND, message, "exact"))
+
+
+def note_few(play: Play, few: Iterable[str]) -> None:
+    """Say where a small number stood for a large one, of which all ranks made too many rounds."""
+    _, log = min(play.logs.items())
+    for words in few:
+        message = (
+            f"where {words or 'a file'} gives a large number, the ranks were not through with it "
+            f"in time; {FEW} was played instead: what only a large number brings is not decided"
         )
         log.notes.append((KIND, message, "exact"))
 

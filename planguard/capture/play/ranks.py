@@ -474,13 +474,12 @@ class PlayedRank:
         with contextlib.suppress(OSError):
             if code:
                 self._mailbox.fail(f"it ends its process by os._exit({code})", "")
-                return
-            site = call_site()
-            self._said.at = (
-                f"left by os._exit(0) at {site[0]}:{site[1]} in {site[2]}" if site else ""
-            )
-            if self.__exit__(None, None, None):
-                self._mailbox.end(self.log)
+            else:
+                site = call_site()
+                where = f"{site[0]}:{site[1]} in {site[2]}" if site else ""
+                self._said.at = f"left by os._exit(0) at {where}" if where else ""
+                if self.__exit__(None, None, None):
+                    self._mailbox.end(self.log)
         self._mailbox.close()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:

@@ -21,6 +21,8 @@ import multiprocessing.pool
 import multiprocessing.process
 import multiprocessing.queues
 import queue
+import select
+import selectors
 import sys
 import threading
 import time
@@ -40,6 +42,8 @@ _LATE, _LESS_LATE = 0.12, 0.04
 """Seconds by which the first thread of a line begins late, and by how much less each next one."""
 _AT_MOST = 5.0
 """Seconds that are waited for what a program would not have waited for."""
+_LOOK = 0.002
+"""Seconds from one look at a queue to the next."""
 
 
 class Turns:
@@ -86,6 +90,9 @@ class Turns:
         yield multiprocessing.queues.Queue, "get", self._taken
         yield multiprocessing.queues.SimpleQueue, "empty", self._emptied
         yield multiprocessing.connection.Connection, "poll", self._polled
+        yield multiprocessing.connection, "wait", lambda given: self._ready(given, 1)
+        yield select, "select", lambda given: self._ready(given, 3)
+        yield selectors.DefaultSelector, "select", lambda given: self._ready(given, 1)
         yield self.handle, "is_completed", self._ended
         yield self.handle, "wait", self._held
         yield getattr(sys.modules.get("torch.futures"), "Future", None), "done", self._ended
@@ -93,6 +100,10 @@ class Turns:
     def methods(self) -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
         """Return the methods of types written in C that ask, as ``questions`` does."""
         yield type(threading.Lock()), "acquire", self._acquired
+        yield queue.SimpleQueue, "get", self._taken
+        yield queue.SimpleQueue, "get_nowait", self._taken_now
+        yield queue.SimpleQueue, "empty", self._emptied
+        yield queue.SimpleQueue, "qsize", self._emptied
 
     def _place(self, frame: FrameType) -> str | None:
         place = self._line(frame)  # first: which thread this is may ask a lock itself
@@ -172,10 +183,19 @@ class Turns:
                 frame = frame.f_back
             is_limited = not block or timeout is not None
             if is_limited and is_caught_at(frame) and self._asked(frame):
-                raise queue.Empty
+                _take_otherwise(one, timeout if block and timeout is not None else 0.0)
             return original(one, block, timeout)
 
         return get
+
+    def _taken_now(self, original: Any) -> Any:
+        def get_nowait(one: Any) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001 - same
+            if is_caught_at(frame) and self._asked(frame):
+                _take_otherwise(one, 0.0)
+            return original(one)
+
+        return get_nowait
 
     def _brought(self, original: Any) -> Any:
         def result(one: Any, timeout: float | None = None) -> Any:
@@ -254,21 +274,41 @@ class Turns:
 
         def nothing(one: Any) -> Any:
             found = original(one)
-            # What is not there cannot be said to be: whoever takes it would wait for ever.
-            if (found > 0) != is_size or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+            if not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
                 return found
-            return 0 if is_size else True
+            if (found > 0) == is_size:
+                return 0 if is_size else True
+            # What is not there cannot be said to be, whoever takes it would wait for ever; but who
+            # puts it there may have been quicker on this rank.
+            _comes(lambda: original(one) != found)
+            return original(one)
 
         return nothing
 
     def _polled(self, original: Any) -> Any:
         def poll(one: Any, timeout: Any = 0.0) -> bool:
             found = bool(original(one, timeout))
-            if not found or timeout is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+            if timeout is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
                 return found
-            return False  # what is not there cannot be said to be, as in a queue
+            return not found and bool(original(one, _AT_MOST))  # as of a queue
 
         return poll
+
+    def _ready(self, original: Any, at: int) -> Any:
+        """Make a wait for one of several, whose limit is its argument of a number, or by name."""
+
+        def ready(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            limit = args[at] if len(args) > at else options.get("timeout")
+            if limit is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
+                return found
+            if any(found):
+                return type(found)([] for _ in found) if isinstance(found, tuple) else []
+            if len(args) > at:
+                return original(*args[:at], _AT_MOST, *args[at + 1 :], **options)
+            return original(*args, **{**options, "timeout": _AT_MOST})
+
+        return ready
 
     def _some(self, original: Any) -> Any:
         def wait(fs: Any, timeout: Any = None, return_when: str = _ALL) -> Any:
@@ -336,6 +376,24 @@ _ALL = "ALL_COMPLETED"
 
 def _nothing(_: Any) -> None:
     """Tell nobody."""
+
+
+def _take_otherwise(one: Any, within: float) -> None:
+    """Wait for what is not in a queue in time.
+
+    Raises:
+        queue.Empty: It is there in time, and is not for the other answer; or it never comes.
+    """
+    if _comes(lambda: not one.empty(), within) or not _comes(lambda: not one.empty()):
+        raise queue.Empty
+
+
+def _comes(is_there: Callable[[], bool], within: float = _AT_MOST) -> bool:
+    """Wait for what another thread or process is to put somewhere; tell whether it has."""
+    end = time.monotonic() + within
+    while not (found := is_there()) and time.monotonic() < end:
+        time.sleep(_LOOK)
+    return found
 
 
 def _wait_for(one: Any) -> None:
