@@ -1,4 +1,4 @@
-"""Who comes first on one rank: what is done, what is in a queue, which of several ends first.
+"""Who comes first on one rank: what is done, which of several ends first (queues: ``own_queues``).
 
 How long a thread takes is each rank's own. A program asks for it without a clock: it takes what is
 done first, waits for a time and goes on without, looks whether a thread is alive. A rank that is
@@ -16,13 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import multiprocessing.connection
 import multiprocessing.pool
 import multiprocessing.process
-import multiprocessing.queues
-import queue
-import select
-import selectors
 import sys
 import threading
 import time
@@ -32,6 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.values.own_files import is_caught_at
+from planguard.capture.values.own_queues import AT_MOST, Queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,10 +36,6 @@ if TYPE_CHECKING:
 TURN = "who comes first, or what a wait ends with"
 _LATE, _LESS_LATE = 0.12, 0.04
 """Seconds by which the first thread of a line begins late, and by how much less each next one."""
-_AT_MOST = 5.0
-"""Seconds that are waited for what a program would not have waited for."""
-_LOOK = 0.002
-"""Seconds from one look at a queue to the next."""
 
 
 class Turns:
@@ -57,6 +49,7 @@ class Turns:
         self._is_other = is_other
         self._is_odd = is_odd
         self._line = place
+        self._queues = Queues(self._asked)
         self._begun: Counter[str] = Counter()
         self.handle: type | None = None
         """What asynchronous calls return here."""
@@ -72,7 +65,6 @@ class Turns:
         yield threading.Thread, "is_alive", self._ended
         yield threading.Event, "is_set", self._happened
         yield threading.Event, "wait", self._waited
-        yield queue.Queue, "get", self._taken
         yield concurrent.futures.Future, "result", self._brought
         yield asyncio, "wait_for", self._limited
         yield asyncio, "wait", self._awaited
@@ -84,15 +76,7 @@ class Turns:
         yield multiprocessing.process.BaseProcess, "is_alive", self._ended
         yield threading.Condition, "wait", self._waited
         yield threading.Semaphore, "acquire", self._acquired
-        for kind in (queue.Queue, multiprocessing.queues.Queue):
-            yield kind, "empty", self._emptied
-            yield kind, "qsize", self._emptied
-        yield multiprocessing.queues.Queue, "get", self._taken
-        yield multiprocessing.queues.SimpleQueue, "empty", self._emptied
-        yield multiprocessing.connection.Connection, "poll", self._polled
-        yield multiprocessing.connection, "wait", lambda given: self._ready(given, 1)
-        yield select, "select", lambda given: self._ready(given, 3)
-        yield selectors.DefaultSelector, "select", lambda given: self._ready(given, 1)
+        yield from self._queues.questions()
         yield self.handle, "is_completed", self._ended
         yield self.handle, "wait", self._held
         yield getattr(sys.modules.get("torch.futures"), "Future", None), "done", self._ended
@@ -100,10 +84,7 @@ class Turns:
     def methods(self) -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
         """Return the methods of types written in C that ask, as ``questions`` does."""
         yield type(threading.Lock()), "acquire", self._acquired
-        yield queue.SimpleQueue, "get", self._taken
-        yield queue.SimpleQueue, "get_nowait", self._taken_now
-        yield queue.SimpleQueue, "empty", self._emptied
-        yield queue.SimpleQueue, "qsize", self._emptied
+        yield from self._queues.methods()
 
     def _place(self, frame: FrameType) -> str | None:
         place = self._line(frame)  # first: which thread this is may ask a lock itself
@@ -175,27 +156,6 @@ class Turns:
             return bool(original(one, timeout)) != is_other
 
         return wait
-
-    def _taken(self, original: Any) -> Any:
-        def get(one: Any, block: Any = True, timeout: float | None = None) -> Any:  # noqa: FBT002 - as queue has it
-            frame = sys._getframe(1)  # noqa: SLF001 - same
-            if frame.f_code.co_name == "get_nowait" and frame.f_back is not None:
-                frame = frame.f_back
-            is_limited = not block or timeout is not None
-            if is_limited and is_caught_at(frame) and self._asked(frame):
-                _take_otherwise(one, timeout if block and timeout is not None else 0.0)
-            return original(one, block, timeout)
-
-        return get
-
-    def _taken_now(self, original: Any) -> Any:
-        def get_nowait(one: Any) -> Any:
-            frame = sys._getframe(1)  # noqa: SLF001 - same
-            if is_caught_at(frame) and self._asked(frame):
-                _take_otherwise(one, 0.0)
-            return original(one)
-
-        return get_nowait
 
     def _brought(self, original: Any) -> Any:
         def result(one: Any, timeout: float | None = None) -> Any:
@@ -269,54 +229,13 @@ class Turns:
 
         return acquire
 
-    def _emptied(self, original: Any) -> Any:
-        is_size = original.__name__ == "qsize"
-
-        def nothing(one: Any) -> Any:
-            found = original(one)
-            if not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                return found
-            if (found > 0) == is_size:
-                return 0 if is_size else True
-            # What is not there cannot be said to be, whoever takes it would wait for ever; but who
-            # puts it there may have been quicker on this rank.
-            _comes(lambda: original(one) != found)
-            return original(one)
-
-        return nothing
-
-    def _polled(self, original: Any) -> Any:
-        def poll(one: Any, timeout: Any = 0.0) -> bool:
-            found = bool(original(one, timeout))
-            if timeout is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                return found
-            return not found and bool(original(one, _AT_MOST))  # as of a queue
-
-        return poll
-
-    def _ready(self, original: Any, at: int) -> Any:
-        """Make a wait for one of several, whose limit is its argument of a number, or by name."""
-
-        def ready(*args: Any, **options: Any) -> Any:
-            found = original(*args, **options)
-            limit = args[at] if len(args) > at else options.get("timeout")
-            if limit is None or not self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                return found
-            if any(found):
-                return type(found)([] for _ in found) if isinstance(found, tuple) else []
-            if len(args) > at:
-                return original(*args[:at], _AT_MOST, *args[at + 1 :], **options)
-            return original(*args, **{**options, "timeout": _AT_MOST})
-
-        return ready
-
     def _some(self, original: Any) -> Any:
         def wait(fs: Any, timeout: Any = None, return_when: str = _ALL) -> Any:
             futures = list(fs)
             _, rest = found = original(futures, timeout, return_when)
             is_limited = timeout is not None or return_when != _ALL
             if is_limited and self._asked(sys._getframe(1)):  # noqa: SLF001 - same
-                ended = partial(original, futures, _AT_MOST)
+                ended = partial(original, futures, AT_MOST)
                 found = type(found)(*self._others(futures, rest, lambda: ended()[0]))
             for one in found[0]:
                 self.told_of_end(one)
@@ -334,7 +253,7 @@ class Turns:
             _, rest = found = await original(futures, **options)
             if not is_limited or not self._asked(frame):
                 return found
-            ended = (await original(futures, timeout=_AT_MOST))[0] if rest else set()
+            ended = (await original(futures, timeout=AT_MOST))[0] if rest else set()
             return self._others(futures, rest, lambda: ended)
 
         return wait
@@ -378,31 +297,13 @@ def _nothing(_: Any) -> None:
     """Tell nobody."""
 
 
-def _take_otherwise(one: Any, within: float) -> None:
-    """Wait for what is not in a queue in time.
-
-    Raises:
-        queue.Empty: It is there in time, and is not for the other answer; or it never comes.
-    """
-    if _comes(lambda: not one.empty(), within) or not _comes(lambda: not one.empty()):
-        raise queue.Empty
-
-
-def _comes(is_there: Callable[[], bool], within: float = _AT_MOST) -> bool:
-    """Wait for what another thread or process is to put somewhere; tell whether it has."""
-    end = time.monotonic() + within
-    while not (found := is_there()) and time.monotonic() < end:
-        time.sleep(_LOOK)
-    return found
-
-
 def _wait_for(one: Any) -> None:
     """Wait for what a rank is told has ended, as far as it can be waited for."""
     with suppress(Exception):
         if isinstance(one, threading.Thread):
-            one.join(_AT_MOST)
+            one.join(AT_MOST)
         elif isinstance(one, concurrent.futures.Future):
-            one.exception(_AT_MOST)
+            one.exception(AT_MOST)
 
 
 def _later(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
