@@ -328,6 +328,30 @@ def test_objects_of_other_ranks_travel():
     assert run(exchanges, 3).verdict.safe
 
 
+def broadcasts(lengths):
+    given = ["x" * 10] * lengths[dist.get_rank()]
+    dist.broadcast_object_list(given, src=0)
+    dist.all_reduce(torch.ones(2))
+
+
+def sends(lengths):
+    if dist.get_rank() == 0:
+        dist.send_object_list(["x" * 10] * lengths[0], dst=1)
+    else:
+        dist.recv_object_list([None] * lengths[1], src=0)
+    dist.all_reduce(torch.ones(2))
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (3, 1)])
+@pytest.mark.parametrize("exchange", [broadcasts, sends])
+def test_lists_of_objects_of_two_lengths_are_a_mismatch(exchange, lengths):
+    """The receiver has no sizes of the objects, and asks for no memory by what was there before."""
+    verdict = run(lambda: exchange(lengths), 2, model="gloo").verdict
+    assert verdict.outcome is Outcome.MISMATCH
+    assert {one.code for one in verdict.findings} == {"PG202"}
+    assert run(lambda: exchange((2, 2)), 2).verdict.safe
+
+
 @pytest.mark.parametrize("form", ["block", "call"])
 def test_what_a_rank_raises_is_reported_with_its_frames(form):
     """An exception on some rank is the answer, not a verdict on the rest."""

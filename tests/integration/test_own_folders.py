@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import pkgutil
 import re
 import sys
 import time
@@ -166,6 +167,13 @@ def resume_by_store():
     train(len(Store("saved").names))
 
 
+def plug_ins_of_a_folder():
+    """The interpreter looks for modules there, and drops every other name."""
+    for _ in pkgutil.iter_modules(["fresh"]):
+        step()
+    step()
+
+
 def enough_checkpoints():
     """Three are not there; a node that keeps more has them."""
     if len(glob.glob("saved/*.pt")) >= 3:
@@ -197,7 +205,7 @@ OWN = [
     resume_if_glob, resume_if_fresh_glob, resume_if_no_folder, resume_if_named, resume_from_latest,
     resume_from_latest_of_none, resume_by_pattern, resume_by_walk, resume_by_scan, resume_by_rglob,
     resume_behind_many_names, resume_by_named_head, resume_by_filter,
-    resume_by_store, enough_checkpoints, each_shard, leave_without_data, second_of_two,
+    resume_by_store, plug_ins_of_a_folder, enough_checkpoints, each_shard, leave_without_data, second_of_two,
 ]  # fmt: skip
 
 
@@ -210,7 +218,7 @@ def test_what_a_folder_holds_is_every_nodes_own(job):
     assert "the content of a folder" in said
     lines = HERE.read_text().splitlines()
     at = [int(line) for line in re.findall(rf"{HERE.name}:(\d+)", said)]
-    asks = ("glob", "listdir", "scandir", "walk", "iterdir")
+    asks = ("glob", "listdir", "scandir", "walk", "iterdir", "iter_modules")
     assert any(one in lines[line - 1] for line in at for one in asks)
 
 

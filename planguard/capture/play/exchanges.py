@@ -17,8 +17,20 @@ SCALED = "premul_sum"
 # ruff: noqa: ARG001 - every reading has the signature of torch's method
 
 
+class OtherSizeError(Exception):
+    """What arrives has another size than the call expects: the plan shows the mismatch there."""
+
+
 def put(tensors: Sequence[Any], data: bytes) -> None:
-    """Fill tensors with what one rank sent."""
+    """Fill tensors with what one rank sent.
+
+    Raises:
+        OtherSizeError: It is another call's. DDP takes indices of its buckets from here, unchecked,
+            and ``broadcast_object_list`` the sizes of its objects: with these the process would end
+            or ask for terabytes, and the plan that shows the mismatch were lost.
+    """
+    if not is_of_size(data, tensors):
+        raise OtherSizeError
     for tensor, flat in zip(tensors, unpack(data, tensors), strict=False):
         fill(tensor, flat)
 
@@ -104,12 +116,7 @@ def _broadcast(self: Any, tensors: Any, opts: Any = None, *_: Any, **__: Any) ->
         return Exchange(tensors, None, None)
 
     def make(posts: dict[int, bytes]) -> None:
-        if is_of_size(posts[root], tensors):
-            put(tensors, posts[root])
-        else:
-            # Another call's bytes. DDP takes indices of its buckets from here, unchecked: its C++
-            # would end the process with these, and the plan that shows the mismatch were lost.
-            mark(tensors)
+        put(tensors, posts[root])
 
     return Exchange(None, tensors, make, root=root)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.capture.groups.process_group import _Collectives, stub_group_class
 from planguard.capture.groups.recorder import Stalled
-from planguard.capture.play.exchanges import EXCHANGES, Exchange, put
+from planguard.capture.play.exchanges import EXCHANGES, Exchange, OtherSizeError, put
 from planguard.capture.play.mailbox import Gather, Take, origins_in
 from planguard.capture.values.agreed import SYMMETRIC
 from planguard.capture.values.made_up import expect, mark
@@ -141,8 +141,12 @@ class _Control(_Collectives):
         try:
             return self.mailbox.ask(wanted, soft=soft)
         except Stalled:
-            self.recorder.is_stalled = True
+            self._stall()
             return None
+
+    def _stall(self) -> None:
+        """Take this rank for stuck; others get nothing more of it."""
+        self.recorder.is_stalled = self.mailbox.is_stalled = True
 
     def _start_coalescing(self, device: Any) -> None:
         self.launched = []
@@ -193,10 +197,15 @@ class _Control(_Collectives):
             todo.pop()
             data = self._ask(wanted, soft=soft or is_soft)
             expect(tensors, -1)
+            try:
+                if data is not None:
+                    make(data)
+            except OtherSizeError:
+                self._stall()
+                data = None
             if data is None:
                 mark(tensors)
             else:
-                make(data)
                 made_of = repeat(None) if origins is None else origins(data)
                 arrived(tensors, origins=made_of, is_common=is_common)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
+import pkgutil
 import re
 import shutil
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FOLDER = "the order or the content of a folder"
 _NUMBER = "2"
 """What stands for any text or number in a name that is made up."""
+_MODULE = _NUMBER + ".py"
 _REMOVING = ((os, "remove"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree"))
 
 
@@ -87,13 +89,17 @@ class Folders:
 
     def _listed(self, original: Any) -> Any:
         def listdir(*args: Any) -> Any:
-            is_odd = self._asked(sys._getframe(1))  # noqa: SLF001 - the interpreter has no public way
+            frame = sys._getframe(1)  # noqa: SLF001 - the interpreter has no public way
+            is_odd = self._asked(frame)
             found = self._found(lambda: original(*args), is_odd=is_odd)
             if not is_odd:
                 return found
             is_bytes = bool(args) and isinstance(args[0], bytes)
             make = os.fsencode if is_bytes else str
-            return self._shown(found, [os.fsdecode(one) for one in found], make)
+            names = [os.fsdecode(one) for one in found]
+            # pkgutil drops every name that is no module's before the program sees one.
+            is_modules = frame.f_globals.get("__name__") == pkgutil.__name__
+            return self._shown(found, names, make, texts=(_MODULE,) if is_modules else None)
 
         return listdir
 
