@@ -28,18 +28,18 @@ FIRST, UNTIMED = 10, 1
 SAMPLES = 4000
 
 
-def once(kind: str, way: str, pairs: int, length: int, place: Path) -> dict[str, object]:
+def once(kind: str, way: str, size: str, pairs: int, length: int, place: Path) -> dict[str, object]:
     """Run a job; return what it tells of its steps."""
     count = FIRST + (length + UNTIMED) * 2 * pairs
     job = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-           str(HERE / "jobs" / "steps.py"), kind, str(count), str(length)]  # fmt: skip
+           str(HERE / "jobs" / "steps.py"), kind, str(count), str(length), size]  # fmt: skip
     more = {"TRAINERS_STEPS": str(place / "steps.json"), "TRAINERS_OUT": str(place / "out")}
     if way == "recorded":
         job = [*planguard("dryrun", "-o", "run", "--"), *job]
-    ended = run(job, more, 60 + 0.6 * count, place)
+    ended = run(job, more, 60 + (0.6 if size == "tiny" else 3.0) * count, place)
     file = place / "steps.json"
     assert file.exists(), ended.out[-1000:] + ended.err[-2000:]
-    return {"job": kind, "way": way, **judged(json.loads(file.read_text()))}
+    return {"job": kind, "size": size, "way": way, **judged(json.loads(file.read_text()))}
 
 
 def judged(said: dict) -> dict[str, object]:
@@ -85,12 +85,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--steps", type=int, default=2, help="timed steps of a block")
     parser.add_argument("--jobs", nargs="+", default=["accelerate", "transformers"])
+    parser.add_argument("--size", choices=("tiny", "small"), default="tiny", help="of the model")
     parser.add_argument("--ways", nargs="+", default=["recorded", "guarded"])
     args = parser.parse_args()
     for kind in args.jobs:
         for way in args.ways:
             with tempfile.TemporaryDirectory() as folder:
-                row = once(kind, way, args.pairs, args.steps, Path(folder))
+                row = once(kind, way, args.size, args.pairs, args.steps, Path(folder))
             print(json.dumps(row), flush=True)
 
 

@@ -1,4 +1,7 @@
-"""Steps of accelerate or transformers.Trainer over DDP, timed: ``steps.py KIND COUNT LENGTH``."""
+"""Steps of accelerate or transformers.Trainer over DDP, timed.
+
+steps.py KIND COUNT LENGTH [SIZE]
+"""
 
 import sys
 
@@ -11,10 +14,17 @@ WAYS = Ways(int(sys.argv[3]))
 mark = WAYS.step
 
 
+SIZES = {
+    "tiny": {"vocab_size": 512, "n_embd": 128, "n_layer": 4, "n_head": 4},
+    "small": {"vocab_size": 4096, "n_embd": 256, "n_layer": 6, "n_head": 4},
+}
+"""One million parameters, and six."""
+SIZE = SIZES[sys.argv[4] if len(sys.argv) > 4 else "tiny"]
+
+
 def model():
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=512, n_positions=64, n_embd=128, n_layer=4, n_head=4)
-    return GPT2LMHeadModel(config)
+    return GPT2LMHeadModel(GPT2Config(n_positions=64, **SIZE))
 
 
 def tokens(count):

@@ -99,16 +99,19 @@ def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
     Args:
         replace: Called with owner, name and the new method.
     """
-    import torch
+    from torch import Tensor
+
+    # Closures: beside a step that computes, each look-up in a module misses the processor's caches.
+    live, most, size = _live, MOST, Tensor.numel
 
     def handing_on(original: Any) -> Any:
         def method(tensor: Any, *args: Any, **options: Any) -> Any:
             found = original(tensor, *args, **options)
-            if not _live or type(found) is not torch.Tensor:
+            if not live or type(found) is not Tensor or size(found) > most:
                 return found
-            if found.numel() <= MOST and is_agreed(tensor):
+            if is_agreed(tensor):
                 given = (*args, *options.values())
-                others = [one for one in given if isinstance(one, torch.Tensor)]
+                others = [one for one in given if isinstance(one, Tensor)]
                 if all(map(is_agreed, others)):
                     agree([found])
             return found
@@ -118,6 +121,6 @@ def watch_agreed(replace: Callable[[Any, str, Any], None]) -> None:
 
     def begin() -> None:
         for name in HANDING_ON:
-            replace(torch.Tensor, name, handing_on(getattr(torch.Tensor, name)))
+            replace(Tensor, name, handing_on(getattr(Tensor, name)))
 
     _waiting[:] = [begin]
