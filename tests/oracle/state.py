@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from oracle.host import HostRules, HostView, Key, Meeting
+from oracle.host import Block, HostRules, HostView, Key, Meeting
 from oracle.models import INFINITE, Model, Queue
 from oracle.needs import Needs
 from oracle.program import ANY
@@ -38,7 +38,8 @@ class State(NamedTuple):
 
     The last five are for executions that are not confluent: operations whose handle died before
     its match, operations taken away by an exit, the picks of wildcard receives, the ranks whose
-    host keeps the one lock of its process, and the probes of threads that saw a message.
+    host keeps the one lock of its process at a creation, and the probes of threads that saw a
+    message, or the waits for one that got that lock.
     """
 
     order: tuple[tuple[int, ...], ...]
@@ -57,7 +58,8 @@ class Event(NamedTuple):
     `see` (rank, step) is a probe of one of several threads that sees a message; what was seen may
     be taken before that thread goes on.
 
-    `hold` (rank) is the host of a rank that takes the lock of its process for a wait.
+    `hold` (rank, step) is a wait for a message that takes the lock of its process, and without a
+    step the host that takes it for a creation.
 
     `linger` (rank, step) issues a drop whose handle dies only when it does not matter any more.
     """
@@ -221,6 +223,8 @@ class System:
         block = self.view(state, rank).blocks[index]
         if block.on & ~state.completed or not self.met(state, block.meets):
             return True
+        if self.lock and self._messages(block) and (rank, index) not in state.seen:
+            return True
         if block.one_of and not any(not bits & ~state.completed for bits in block.one_of):
             return True
         if block.look is None or (rank, index) in state.seen:
@@ -263,24 +267,46 @@ class System:
 
     def _is_locked(self, state: State, rank: int) -> bool:
         """Tell whether a thread of a rank is in the library and keeps the others out."""
-        if state.held & 1 << rank and self._waits_inside(state, rank):
+        blocks = self.view(state, rank).blocks
+        standing = self.standing(state, rank)
+        inside = (index for index in standing if (rank, index) in state.seen)
+        if any(self._messages(blocks[index]) & ~state.completed for index in inside):
+            return True
+        if state.held & 1 << rank and not all(self.met(state, blocks[i].meets) for i in standing):
             return True
         return any(
             one.rank == rank and one.is_collective and state.started & ~state.completed & one.bit
             for one in self.lowered.operations
         )
 
-    def _waits_inside(self, state: State, rank: int) -> bool:
-        """Tell whether a host stands in the library: at a message or at a creation."""
-        messages = sum(one.bit for one in self.lowered.operations if not one.is_collective)
-        for index in self.standing(state, rank):
-            block = self.view(state, rank).blocks[index]
-            on = block.on
-            for bits in block.one_of:
-                on |= bits
-            if on & ~state.completed & messages or not self.met(state, block.meets):
-                return True
-        return False
+    def _messages(self, block: Block) -> int:
+        """Give the messages that a step waits for, there or not.
+
+        Their handles are asked of the library under the lock, also where nothing is left to come:
+        `ProcessGroupMPI::AsyncWork::wait` (torch 2.13, ProcessGroupMPI.cpp).
+        """
+        on = block.on
+        for bits in block.one_of:
+            on |= bits
+        return on & sum(one.bit for one in self.lowered.operations if not one.is_collective)
+
+    def _holds(self, state: State) -> list[Event]:
+        """List the hosts and waits that may take the lock of their process now."""
+        events = []
+        for rank in range(len(state.order)):
+            if self._is_locked(state, rank):
+                continue
+            blocks = self.view(state, rank).blocks
+            standing = self.standing(state, rank)
+            events += [
+                Event("hold", rank, index)
+                for index in standing
+                if self._messages(blocks[index]) and (rank, index) not in state.seen
+            ]
+            creates = not all(self.met(state, blocks[index].meets) for index in standing)
+            if creates and not state.held & 1 << rank:
+                events.append(Event("hold", rank))
+        return events
 
     def _enters(self, rank: int, index: int) -> bool:
         """Tell whether issuing a step calls the library from the host."""
@@ -379,13 +405,7 @@ class System:
             if not (self.lock and self._enters(rank, step) and self._is_locked(state, rank))
         ]
         if self.lock:
-            events += [
-                Event("hold", rank)
-                for rank in range(len(state.order))
-                if self._waits_inside(state, rank)
-                and not state.held & 1 << rank
-                and not self._is_locked(state, rank)
-            ]
+            events += self._holds(state)
         if self.model.fragile_handles:
             events += [
                 Event("linger", event.first, event.second)
@@ -417,10 +437,10 @@ class System:
         if event.name == "start":
             bits = sum(member.bit for member in self.lowered.launches[event.first])
             return state._replace(started=state.started | bits)
+        if event.name == "see" or (event.name == "hold" and event.second >= 0):
+            return state._replace(seen=state.seen | {(event.first, event.second)})
         if event.name == "hold":
             return state._replace(held=state.held | 1 << event.first)
-        if event.name == "see":
-            return state._replace(seen=state.seen | {(event.first, event.second)})
         if event.name == "bind":
             return state._replace(bound=state.bound | {(event.first, event.second)})
         return state._replace(completed=state.completed | 1 << event.first)

@@ -156,6 +156,11 @@ CASES: dict[str, tuple[str, list[list[Item]]]] = {
         [[later(), message("recv", 1), wait("h"), {"op": "exit"}, message("recv", 1)],
          [AR, message("send", 0)]],
     ),
+    "a wait for a message that is there, behind a reduction that never ends": (
+        "POTENTIAL_DEADLOCK",
+        [[message("irecv", 1, "m"), wait("m")],
+         [message("isend", 0, "m"), later("A"), wait("m")]],
+    ),
 }  # fmt: skip
 
 
