@@ -155,6 +155,7 @@ def _search(
         exits=not (model.one_lock or model.pre_barrier),
         takes_along=model.exit_withdraws,
         creates=not model.one_lock,
+        numbered=model.counts_messages,
     )
     return _Search(plan, flat, orders, model, options, fixed, unnamed)
 

@@ -19,6 +19,7 @@ from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import (
     CREATIONS,
     LASTING,
+    MESSAGES,
     ORDER_BLOCKS,
     POINT_TO_POINT,
     SENDS,
@@ -84,6 +85,7 @@ class Orders:
         any_source: Receives from anybody take messages that others wait for: their order counts.
         device: What is called goes to a device, whose queues hold it in the order of the calls.
         takes_along: An exit takes along what its rank has called and what has not met yet.
+        numbered: A collective carries how many messages its rank made before it on the group.
     """
 
     items: tuple[dict[str, Any], ...]
@@ -91,6 +93,7 @@ class Orders:
     any_source: bool
     device: bool = False
     takes_along: bool = False
+    numbered: bool = False
 
     def ways(self) -> Iterator[Way]:
         """Yield every order, orders that differ only where nothing can tell them apart once.
@@ -106,6 +109,8 @@ class Orders:
                 self._queues(fields) if home else set()
                 for fields, home in zip(program.fields, program.homes, strict=True)
             ]
+            if self.numbered:
+                _count_messages(program, queues)
             exits = program.exits()
             if exits:
                 yield from self._leaving(program, before, queues, exits)
@@ -250,6 +255,28 @@ class _Program:
         ]
 
 
+def _count_messages(program: _Program, queues: Sequence[set[Any]]) -> None:
+    """Let a collective and each message of its group share a queue.
+
+    The number of the collective follows from which messages were called before it, not from their
+    order among themselves, so each message has a queue of its own.
+    """
+    messages: dict[str, set[Any]] = {}
+    rounds: list[tuple[int, str]] = []
+    for at, fields in enumerate(program.fields):
+        if not program.homes[at]:
+            continue
+        for part in fields["ops"] if fields["op"] == "batch" else [fields]:
+            group = part.get("group", fields.get("group", "world"))
+            if takes_round(part["op"]):
+                rounds.append((at, group))
+            elif part["op"] in MESSAGES:
+                messages.setdefault(group, set()).add(("number", at))
+                queues[at].add(("number", at))
+    for at, group in rounds:
+        queues[at] |= messages.get(group, set())
+
+
 def _without_exit(fields: dict[str, Any]) -> dict[str, Any]:
     if fields["op"] != "exit":
         return fields
@@ -339,6 +366,7 @@ def orders_of_ranks(
     exits: bool = False,
     takes_along: bool = False,
     creates: bool = False,
+    numbered: bool = False,
 ) -> tuple[list[Orders], Reason | None]:
     """Return the order structure of every rank of a plan with threads.
 
@@ -353,6 +381,7 @@ def orders_of_ranks(
         exits: Whether a thread may leave.
         takes_along: Whether an exit takes along what has not met yet.
         creates: Whether a thread may create communicators and groups.
+        numbered: Whether a collective carries how many messages its rank made before it.
 
     Raises:
         UndecidedError: Threads are used in a way that is not decided.
@@ -365,7 +394,7 @@ def orders_of_ranks(
             _check_creations(item)
     named, problem = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
     return [
-        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along)
+        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along, numbered)
         for rank in sorted(ranks)
     ], problem
 
