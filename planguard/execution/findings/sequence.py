@@ -28,7 +28,6 @@ from planguard.plan.actions import (
     is_collective,
     is_point_to_point,
 )
-from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
 from planguard.verdict import Outcome
 
