@@ -241,3 +241,5 @@ def test_what_is_not_followed_says_so() -> None:
     safe = pg.check(document, options=CheckOptions(model="mpi-pg", certificate=True))
     assert safe.safe
     assert safe.certificate is None
+    (reason,) = safe.to_json()["reasons"]
+    assert reason.startswith("no certificate: rank 0: under mpi-pg two of its threads")
