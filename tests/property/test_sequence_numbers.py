@@ -249,6 +249,24 @@ def test_branches_and_blocks_are_never_safe_where_numbers_are_open() -> None:
     assert outcome(plan_of([choice, end("w")], [total("c"), send, end("w")])) == "MISMATCH"
 
 
+def test_an_order_in_which_messages_compete_has_its_numbers() -> None:
+    """Receives from anybody in a block: each order is decided with the numbers that it has."""
+    takes = message("irecv", "any", work="w")
+    sends = [message("isend", 0, work="w"), total("c"), end("w")]
+    open_block = plan_of([{"op": "unordered", "body": [total("c"), takes]}, end("w")], sends)
+    assert outcome(open_block) == "MISMATCH"
+    assert outcome_of(open_block, "gloo-detail", Effort(limit=10_000)) == "MISMATCH"
+    first = plan_of([{"op": "unordered", "body": [takes, total("c", "g")]}, end("w")], sends)
+    second = [message("isend", 0, work="w"), total("c", "g"), end("w")]
+    first["groups"] = {"g": {"ranks": [0, 1]}}
+    first["ranks"]["1"]["actions"] = second
+    assert outcome(first) == outcome_of(first, "gloo-detail", Effort(limit=10_000)) == "SAFE"
+    lost = {"op": "recv", "peer": 1, "tag": 9, "bytes": 4}
+    stuck = plan_of([{"op": "unordered", "body": [total("c"), takes]}, end("w"), lost], sends)
+    found = planguard.check(stuck, model="gloo-detail")
+    assert (found.outcome.value, found.complete) == ("DEADLOCK", True)
+
+
 JOB = """
 import datetime, sys, torch, torch.distributed as dist
 port, rank, case = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]

@@ -28,6 +28,7 @@ from planguard.plan.actions import (
     is_collective,
     is_point_to_point,
 )
+from planguard.plan.content import has_kind
 from planguard.semantics.model import find_model
 from planguard.verdict import Outcome
 
@@ -125,7 +126,9 @@ def _maybe_mixed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
 
 def _each_order_decided(verdict: Verdict, plan: Plan, columns: Any) -> bool:
     by_order = verdict.evidence.route[-1:] == (EACH_ORDER,) and not plan.fusion
-    return by_order and not _is_contested(columns)
+    if has_kind(plan, Kind.THREADS_BEGIN) or not columns.has_markers:
+        return by_order and not _is_contested(columns)
+    return by_order  # where messages compete, too, each order is a plan of its own
 
 
 def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:
