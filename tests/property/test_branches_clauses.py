@@ -43,6 +43,7 @@ def differences(monkeypatch, seeds, models=(), make=lambda document, _: document
             expected = planguard.check(plan, model=model)
             monkeypatch.setattr(branches_decide, "FEW", -1)
             monkeypatch.setattr(branches_decide, "LIMIT", -1)
+            monkeypatch.setattr(branches_decide, "STRETCHES", -1)
             found = planguard.check(plan, model=model)
             if "smt" not in found.evidence.route:
                 continue
