@@ -166,6 +166,7 @@ class _Branches:
             self.options,
             self._part,
             self.deadline,
+            lambda agreed: self._by_few_stretches(agreed) is not None,
         )
         asked = asking.ask(variables)
         verdict = self._together(asked.parts)
