@@ -305,10 +305,7 @@ class Formula:
 
     @functools.cached_property
     def stuck(self) -> list[int]:
-        """For waits that stand equally far into their programs, "one of them is stuck".
-
-        Three quarters of a formula, so made only when that is asked.
-        """
+        """For waits equally far into their programs, "one is stuck": large, so made when asked."""
         twins = {
             key: {(within, count): behind for within, _, count, behind in arrivals}
             for key, arrivals in self._arrivals.items()
