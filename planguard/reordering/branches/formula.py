@@ -15,6 +15,8 @@ them can be the first to complete; and a stuck state satisfies it. So there is n
 
 Ranks that count the same way share the variables: equal histories get equal sets. Nothing but
 integers is made here; the solver gets one text.
+
+Above 400 lines: what is read of a program, and what is asked about it, share every literal.
 """
 
 from __future__ import annotations
