@@ -160,9 +160,9 @@ def _invalid(error: OrderError) -> Finding:
 def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict:
     """Decide a plan; an order that is no valid program makes it UNKNOWN, never an exception."""
     try:
-        lone = _over_lone(plan, columns, options, detail)
-        if lone is not None:
-            return lone
+        alike = _over_alike(plan, columns, options, detail)
+        if alike is not None:
+            return alike
         routed = _routed(plan, columns, options, detail)
         verdict = _in_turns(plan, columns, options, routed, _Fixed(options, detail))
         if has_kind(plan, Kind.CHOICE_BEGIN):  # each branch was asked alone
@@ -173,13 +173,20 @@ def _decide(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
         return _open(plan, str(options.model), [_invalid(error)])
 
 
-def _over_lone(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict | None:
-    """Decide a plan with blocks that hold one stretch as the plan without them."""
-    if has_kind(plan, Kind.CHOICE_BEGIN) or not has_kind(plan, Kind.THREADS_BEGIN):
+def _over_alike(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> Verdict | None:
+    """Decide a plan as one that has the same executions and leaves less open, if there is one."""
+    if has_kind(plan, Kind.CHOICE_BEGIN):
         return None
-    from planguard.reordering.threads.alone import over_lone
+    if has_kind(plan, Kind.THREADS_BEGIN):
+        from planguard.reordering.threads.alone import over_lone
 
-    return over_lone(plan, columns, _Rest(options, detail))
+        return over_lone(plan, columns, _Rest(options, detail))
+    if plan.fusion or columns.has_markers or not is_contested(plan, columns):
+        return None
+    from planguard.reordering.messages.decide import over_named
+
+    model = find_model(str(options.model))
+    return over_named(plan, columns, model, _Rest(options, detail))
 
 
 def _in_turns(
@@ -187,7 +194,7 @@ def _in_turns(
 ) -> Verdict:
     """Decide who of a process is in MPI first, where that is open."""
     each_alone = verdict.evidence.kind == "exhaustive" and has_kind(plan, Kind.CHOICE_BEGIN)
-    if each_alone:
+    if each_alone or _asks_each_order(plan, columns):
         return verdict
     left = with_turns(verdict, columns)
     is_branched = has_kind(plan, Kind.CHOICE_BEGIN)
@@ -253,6 +260,12 @@ def is_contested(plan: Plan, columns: Any) -> bool:
     if columns.has_any_source or columns.has_any_tag or columns.has_wait_choice:
         return True
     return has_kind(plan, Kind.PROBE)
+
+
+def _asks_each_order(plan: Plan, columns: Any) -> bool:
+    """Tell whether every order of the blocks of a plan is decided as a plan of its own."""
+    is_plain = not plan.fusion and not has_kind(plan, Kind.THREADS_BEGIN)
+    return is_plain and columns.has_markers and is_contested(plan, columns)
 
 
 def is_bounded(model: ExecutionModel, options: CheckOptions) -> bool:

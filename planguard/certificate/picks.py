@@ -55,10 +55,11 @@ class Run(Threads):
             for call in mine:
                 if call["op"] == "probe" or "any" in {call.get("peer"), call.get("tag")}:
                     self.contested.add((call.get("group", "world"), int(rank)))
+        looks = any(call["op"] == "probe" for call in self.calls)
         if model not in GLOO | MPI | {"mpi-pg"}:
             raise OutsideError(f"picks under {model}, where hosts do not block")
-        if self.contested:
-            self._open({"new_group", "threads"})
+        if self.contested:  # that a probe sees a message is undone by a receive of another thread
+            self._open({"new_group", "threads"} if looks else {"new_group"})
         super().__init__(flat, model)
 
     def races(self) -> None:
@@ -92,6 +93,16 @@ class Run(Threads):
             op.needs = []
         self.posted[home].append(next(reversed(self.ops)))  # the call that is being issued
         return []
+
+    def _slots(self, rank: _Rank, call: Call) -> Iterator[Any]:
+        """Yield queues; where messages compete all sends of a rank are one, and all receives."""
+        for part in call["ops"] if call["op"] == "batch" else [call]:
+            is_send = part["op"] in SENDS
+            home = part.get("group", "world"), part.get("peer") if is_send else rank.rank
+            if part["op"] in PAIR and home in self.contested:
+                yield *home, is_send
+            else:
+                yield from super()._slots(rank, part)
 
     def picks(self) -> tuple[list[Pick], list[Pick]]:
         """Return what can be picked: what has to go on some time, and sends that may end early."""

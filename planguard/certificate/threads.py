@@ -48,6 +48,7 @@ class Thread(_Rank):
         self.comms, self.counts = main.comms, main.counts
         self.handles, self.ids = main.handles, main.ids
         self.left, self.shared = Counter[Any](), set[Any]()
+        self.twins = set[Any]()
 
     @property
     def is_done(self) -> bool:
@@ -109,6 +110,9 @@ class Threads(Plan):
             one.shared = {s for s in one.left for o in found if o is not one and s in o.left}
             if one.shared:
                 self.races()
+        for one, body in zip(found, bodies, strict=True):
+            others = [call for other in bodies if other is not body for call in calls_of(other)]
+            one.twins = {_place(rank, call) for call in others if call["op"] in PAIR} - {None}
         self.todo.append(rank.rank)
         return list(found)
 
@@ -127,7 +131,8 @@ class Threads(Plan):
             slots = list(self._slots(rank, action))
             if rank.shared.intersection(slots):
                 part = action["ops"][0] if action["op"] == "batch" else action
-                if len(slots) > 1 or "label" not in part:  # else nobody can say whose round it is
+                may_swap = part["op"] not in PAIR or _place(rank, part) in rank.twins
+                if len(slots) > 1 or ("label" not in part and may_swap):
                     raise OutsideError(f"{rank}: a batch or no label, where threads race")
                 yield [self._gate(rank, "call", slots[0])]
                 self.history[rank.rank, slots[0]].append(rank.at)
@@ -165,6 +170,15 @@ class Threads(Plan):
                 if self._is_ready(op):
                     self.complete(op)
                     ready = True
+
+
+def _place(rank: _Rank, call: Call) -> Any:
+    """Return where a message may be taken for another one; None of a receive from anybody.
+
+    Any message will do for that one, as it does where one thread makes all the calls.
+    """
+    comm = rank.comms.get(call.get("group", "world"), call.get("group", "world"))
+    return None if call["peer"] == "any" else (comm, call["op"] in SENDS, call["peer"])
 
 
 def names_of(body: list[Call]) -> set[Any]:

@@ -32,7 +32,9 @@ def without_turns(flat: Call) -> None:
             elif name not in BLOCKS | LOCAL:
                 groups.add(call.get("group", "world"))
         if behind and (others or len(groups) > 1):
-            raise OutsideError(f"{rank}: under mpi-pg two of its threads may want MPI at one time")
+            raise OutsideError(
+                f"rank {rank}: under mpi-pg two of its threads may want MPI at one time"
+            )
 
 
 def _is_behind(call: Call) -> bool:

@@ -58,6 +58,8 @@ from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from planguard.execution.decide import Decider, Decision
     from planguard.options import CheckOptions
     from planguard.plan.fixed import FixedPlan
@@ -230,8 +232,21 @@ def _tied(order: RankOrder, model: ExecutionModel) -> RankOrder:
     )
 
 
-def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False) -> Reason | None:
-    """Give communication that may change places its implicit identity; say why if there is none."""
+def label_movable(
+    plan: Plan,
+    orders: list[RankOrder],
+    *,
+    use_tags: bool = False,
+    unnamed: Collection[tuple[int, int]] = (),
+) -> Reason | None:
+    """Give communication that may change places its implicit identity; say why if there is none.
+
+    Args:
+        plan: The plan.
+        orders: The order structure of every rank.
+        use_tags: Whether tags separate channels.
+        unnamed: Rank and action of calls that need no identity.
+    """
     programs = plan.code.rank_program
     meets = is_answered(orders, use_tags=use_tags)
     for order in orders:
@@ -240,6 +255,8 @@ def label_movable(plan: Plan, orders: list[RankOrder], *, use_tags: bool = False
                 fields = block.leaves[at].fields
                 mine = queues_of(block.leaves[at], use_tags=use_tags)
                 if "label" in fields or not any(meets(queue, order.rank) for queue in mine):
+                    continue
+                if (order.rank, block.leaves[at].action) in unnamed:
                     continue
                 op = fields["op"]
                 if op in MESSAGES or op == "batch":

@@ -201,6 +201,29 @@ def test_small_sends_finish_early_or_not():
     assert answer(big, "mpi-eager", 5000) == "unsafe"
 
 
+def test_which_of_two_threads_calls_first_decides_who_takes_what():
+    """Both orders of receives are followed, and both orders of sends; alike ones need a label."""
+    sizes = [send(0, bytes=8), send(0)]
+    one, two = [recv("any", bytes=8)], [recv("any")]
+    assert answer(plan_of([*one, *two], sizes), "mpi-sync") == "safe 1"
+    assert answer(plan_of([threads(one, two)], sizes), "mpi-sync") == "unsafe"
+    assert answer(plan_of([threads(two, one)], sizes), "mpi-sync") == "unsafe"
+    same = [threads([recv("any")], [recv("any")])]
+    assert answer(plan_of(same, [send(0)], [send(0)]), "mpi-sync").startswith("safe")
+    # The thread that posts first takes the first message that fits, whatever the other asks for.
+    narrow = [threads([recv(1)], [recv("any")])]
+    assert answer(plan_of(narrow, [send(0)], [send(0)]), "mpi-sync") == "unsafe"
+    assert answer(plan_of(narrow, [send(0)] * 2), "mpi-sync").startswith("safe")
+    sends = [threads([send(0, bytes=8, label="a")], [send(0, tag=1, label="b")])]
+    takes = [recv("any", tag="any", bytes=8), recv("any", tag="any")]
+    assert answer(plan_of(takes, sends), "mpi-sync") == "unsafe"
+    unnamed = [threads([send(0)], [send(0)])]
+    assert answer(plan_of([recv("any")] * 2, unnamed), "mpi-sync") == "outside"
+    apart = [threads([send(0)], [send(2)])]
+    ends = [recv("any")], apart, [recv("any")]
+    assert answer(plan_of(*ends), "mpi-sync").startswith("safe")
+
+
 def test_a_probe_waits_for_a_message_and_takes_none():
     """After a probe the message is still there; without one the rank stays."""
     look = {"op": "probe", "peer": "any"}
@@ -285,7 +308,7 @@ def test_threads_in_one_queue_are_chains_of_open_order():
         ("mpi-eager", [{"op": "broadcast", "root": 1, "bytes": 4096, "group": "g"}]),
         ("mpi-pg", [{"op": "reduce", "root": 1, "group": "g"}]),
         ("mpi-sync", [{"op": "new_group", "group": "g"}]),
-        ("mpi-sync", [threads([], [])]),
+        ("mpi-sync", [threads([], []), {"op": "probe", "peer": 0}]),
         ("gloo", [{"op": "unordered", "body": []}]),
         ("nccl", []),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -181,6 +183,28 @@ def test_who_is_in_mpi_first_is_decided(case: str) -> None:
         assert any("is in MPI for" in note for note in verdict.errors[0].notes)
 
 
+ONE_RECEIVE = [
+    case
+    for case, (_, programs) in CASES.items()
+    if len(programs) == 2 and str(programs).count("recv'") == 1 and "threads" not in str(programs)
+]
+
+
+@pytest.mark.parametrize("case", ONE_RECEIVE)
+def test_a_receive_from_anybody_without_a_choice_is_one_with_a_name(case: str) -> None:
+    """Where one message alone fits, turns are searched as if the receive named its sender."""
+    expected, programs = CASES[case]
+    asked = json.loads(
+        re.sub(r'("op": "i?recv", "peer": )\d', r'\1"any"', json.dumps(plan(*programs)))
+    )
+    assert '"any"' in json.dumps(asked)
+    verdict = pg.check(asked, model="mpi-pg")
+    assert (verdict.outcome.value, verdict.complete) == (expected, True)
+    assert enumerate_plan(asked, "mpi-pg").outcome == expected
+    if verdict.unsafe:
+        assert verdict.errors[0].witness.end == "stuck"
+
+
 def test_a_branch_is_decided_with_its_turns() -> None:
     """Each combination of branches is decided alone; the plan says what they say together."""
     bad = CASES["the host waits for a message behind the reduction that its worker owes"][1]
@@ -246,3 +270,5 @@ def test_what_is_not_followed_says_so() -> None:
     safe = pg.check(document, options=CheckOptions(model="mpi-pg", certificate=True))
     assert safe.safe
     assert safe.certificate is None
+    (reason,) = safe.to_json()["reasons"]
+    assert reason.startswith("no certificate: rank 0: under mpi-pg two of its threads")

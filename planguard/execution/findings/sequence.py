@@ -7,8 +7,8 @@ the number of messages before.
 
 In a fixed order the kernels compare them. In a block of open order, or of threads, the number of a
 collective is the same in every order unless the block holds messages of its group as well. Then
-only a route that decides each order by itself sees it, and what another one calls safe is left
-open (``with_numbers``).
+only a route that decides each order by itself sees it (of threads the orders of a collective and
+the messages of its group), and what another one calls safe is left open (``with_numbers``).
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ def _maybe_mixed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
 
 def _each_order_decided(verdict: Verdict, plan: Plan, columns: Any) -> bool:
     by_order = verdict.evidence.route[-1:] == (EACH_ORDER,) and not plan.fusion
-    return by_order and not (has_kind(plan, Kind.THREADS_BEGIN) or _is_contested(columns))
+    if has_kind(plan, Kind.THREADS_BEGIN) or not columns.has_markers:
+        return by_order and not _is_contested(columns)
+    return by_order  # where messages compete, too, each order is a plan of its own
 
 
 def _why_open(verdict: Verdict, plan: Plan, columns: Any) -> str | None:

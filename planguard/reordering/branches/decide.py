@@ -7,6 +7,7 @@ Few assignments are all decided as plans of their own. Many are cut where all ra
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ LIMIT = 2_000
 """Most combinations of branches that are all decided where nothing else can decide them."""
 FEW = 256
 """Most combinations of branches that are all decided before clauses are asked."""
+STRETCHES = 256
+"""Most assignments of all stretches that are decided before clauses are asked."""
 _NUMBERED = "branches with messages and collectives on one group, whose calls are counted"
 WIDTHS = (1, 2, 3, 4)
 """How many neighboring stretches are tried together, fewest first."""
@@ -137,6 +140,9 @@ class _Branches:
             return self._every(variables, variables.assignments())
         if self.is_numbered:  # clauses and stretches know nothing of what was called before
             raise UndecidedError(construct(_NUMBERED))
+        proved = self._by_few_stretches(variables)
+        if proved is not None:
+            return proved
         why = Reason(Kind.BRANCHES, "")
         try:
             verdict = self._by_clauses(variables)
@@ -160,6 +166,7 @@ class _Branches:
             self.options,
             self._part,
             self.deadline,
+            lambda agreed: self._by_few_stretches(agreed) is not None,
         )
         asked = asking.ask(variables)
         verdict = self._together(asked.parts)
@@ -231,6 +238,25 @@ class _Branches:
             at += width
         if not pieces or whole.outcome is not Outcome.SAFE:
             raise UndecidedError(_many(variables, why))
+        return self._proved(whole)
+
+    def _by_few_stretches(self, variables: Variables) -> Verdict | None:
+        """Return SAFE where every stretch is closed and safe and has few assignments, else None.
+
+        That costs about as much as the plan has stretches, and the clauses many times that: they
+        are asked where a stretch is not so.
+        """
+        pieces = stretches(self.open.flat) or []
+        counts = (variables_in(programs, variables).count(STRETCHES + 1) for programs in pieces)
+        if not pieces or any(total > STRETCHES for total in itertools.accumulate(counts)):
+            return None
+        if not all(self._is_safe([programs], variables) for programs in pieces):
+            return None
+        whole = self._part(dict.fromkeys(variables.sizes, 0))
+        return self._proved(whole) if whole.outcome is Outcome.SAFE else None
+
+    def _proved(self, whole: Part) -> Verdict:
+        """Return SAFE of a plan whose stretches are safe, with what one assignment shows."""
         verdict = self._together([whole])
         evidence = replace(verdict.evidence, kind="proof", schedules=self.decided)
         return replace(verdict, evidence=evidence)

@@ -15,10 +15,13 @@ them can be the first to complete; and a stuck state satisfies it. So there is n
 
 Ranks that count the same way share the variables: equal histories get equal sets. Nothing but
 integers is made here; the solver gets one text.
+
+Above 400 lines: what is read of a program, and what is asked about it, share every literal.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -132,7 +135,7 @@ class Formula:
             self._behind, self._depth = -self.true, 0
             walk = _Walk(defaultdict(Count))
             self._program(rank, ranks[str(rank)]["actions"], self.true, walk)
-        self.stuck, self.mixed = self._stuck(), self._mixed(agree)
+        self.mixed = self._mixed(agree)
         odd = [literal for literal in self._broken if literal != -self.true]
         self.broken = self._any(odd) if odd else 0
 
@@ -302,8 +305,9 @@ class Formula:
 
     # --- what to ask -------------------------------------------------------------------------
 
-    def _stuck(self) -> list[int]:
-        """Return, for waits that stand equally far into their programs, "one of them is stuck"."""
+    @functools.cached_property
+    def stuck(self) -> list[int]:
+        """For waits equally far into their programs, "one is stuck": large, so made when asked."""
         twins = {
             key: {(within, count): behind for within, _, count, behind in arrivals}
             for key, arrivals in self._arrivals.items()

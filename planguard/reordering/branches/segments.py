@@ -15,8 +15,12 @@ from planguard.reordering.branches.assignments import VARIABLE, Variables, choic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPEN = LASTING | {"probe"}
-"""Actions whose effect reaches beyond the stretch in which they stand."""
+_OPEN = (LASTING | {"probe"}) - {"init"}
+"""Actions whose effect reaches beyond the stretch in which they stand.
+
+That of `init` only ever enables more: a stretch is decided as if no communicator had been made
+before, so first uses in it may wait for more than they do.
+"""
 
 Programs = dict[str, list[Any]]
 

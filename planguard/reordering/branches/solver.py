@@ -70,6 +70,8 @@ class Branching:
         options: Budgets of the solver, and its process.
         decide: Decides one assignment.
         deadline: The end of the budget.
+        proves: A shorter proof: whether a plan is safe for all values of some variables. False says
+            nothing.
 
     Raises:
         UnfitError: The clauses do not cover something of the plan or of the options.
@@ -82,13 +84,14 @@ class Branching:
         options: CheckOptions,
         decide: Callable[[Assignment], Part],
         deadline: Deadline,
+        proves: Callable[[Variables], bool],
     ) -> None:
         if flat.get("fusion"):
             raise UnfitError("fused buffers")
         if model.free_launch and not options.strict_start_order:
             raise UnfitError("kernels that start in any order")
         self.flat, self.model, self.options, self.decide = flat, model, options, decide
-        self.deadline, self.ms = deadline, 0.0
+        self.deadline, self.ms, self.proves = deadline, 0.0, proves
         self.reader, self.agree = reader_of(flat, model), set[frozenset[Any]]()
         check_creations(flat, self.reader)
 
@@ -218,6 +221,8 @@ class Branching:
             for (name, rank), size in variables.sizes.items()
         }
         agreed = Variables(sizes, tuple(n for n in variables.names if n not in names))
+        if self.proves(agreed):
+            return True
         first = self._take(dict.fromkeys(sizes, 0))
         if first.outcome is not Outcome.SAFE:
             return False

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from planguard.execution.running.executor import Execution
     from planguard.options import CheckOptions
     from planguard.plan.plan import Plan
+    from planguard.reordering.cases.together import Decide
     from planguard.semantics.model import ExecutionModel
 
 CODE = "PG106"
@@ -105,7 +106,7 @@ def over_matches(
     is_renamed = columns.has_new_group and renames(flat, plan)
     if model.family is not Family.DEVICE and not is_renamed:
         flat = named(flat)
-        if not has_choice(flat):
+        if not has_choice(flat):  # a probe of a message that none of the receives may take
             return settled(plan, flat, model, fixed)
     reason = cannot_compete(flat, model) or (RENAMED if is_renamed else None)
     if reason is not None:
@@ -119,6 +120,33 @@ def over_matches(
         reason = reached.reason.about(SEARCHED)
         verdict = open_verdict(plan, model.name, reason)
         return replace(verdict, evidence=replace(verdict.evidence, states=search.states))
+
+
+def over_named(plan: Plan, columns: Any, model: ExecutionModel, decide: Decide) -> Verdict | None:
+    """Decide a plan whose receives have no choice as the plan that names what they take.
+
+    The executions are the same, and so is who of a process is in MPI first, how many messages stand
+    before a collective, and what an exit takes along.
+
+    Args:
+        plan: A plan of fixed orders in which messages compete.
+        columns: Its columns.
+        model: The execution model.
+        decide: Decides the plan with names.
+
+    Returns:
+        None where a receive has a choice.
+    """
+    flat = alive(flat_tree(plan, columns))
+    if model.family is Family.DEVICE or (columns.has_new_group and renames(flat, plan)):
+        return None
+    known = named(flat)
+    if known is flat or has_choice(known):
+        return None
+    ordered = written(known, {rank: body["actions"] for rank, body in known["ranks"].items()})
+    part = Part(ordered, decide(ordered.plan, brief=False))
+    verdict = combined(plan, [part], part.verdict, part, CODE)
+    return replace(verdict, evidence=part.verdict.evidence)
 
 
 RENAMED = construct(

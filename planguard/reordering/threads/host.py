@@ -146,16 +146,8 @@ def _search(
     options: CheckOptions,
     fixed: Fixed,
 ) -> _Search:
-    orders, unnamed = orders_of_ranks(
-        flat,
-        chained,
-        use_tags=model.use_tags,
-        any_source=_competes(flat, model),
-        device=model.family is Family.DEVICE,
-        exits=not (model.one_lock or model.pre_barrier),
-        takes_along=model.exit_withdraws,
-        creates=not model.one_lock,
-    )
+    competes = _competes(flat, model)
+    orders, unnamed = orders_of_ranks(flat, chained, model, any_source=competes)
     return _Search(plan, flat, orders, model, options, fixed, unnamed)
 
 

@@ -19,21 +19,26 @@ from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import (
     CREATIONS,
     LASTING,
+    MESSAGES,
     ORDER_BLOCKS,
     POINT_TO_POINT,
+    RECEIVES,
     SENDS,
     takes_round,
 )
 from planguard.reordering.blocks import Block, Leaf, extensions, first_extension, take_apart, taken
 from planguard.reordering.branches.assignments import leaves
+from planguard.reordering.messages.wildcards import ANY
 from planguard.reordering.strategy import label_movable
 from planguard.reordering.threads.lanes import Call, Home, is_beside, orders_of
+from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from planguard.execution.findings.reason import Reason
     from planguard.plan.fixed import FixedPlan
+    from planguard.semantics.model import ExecutionModel
 
 _HOST_ONLY = CREATIONS | {"test"}
 
@@ -84,6 +89,7 @@ class Orders:
         any_source: Receives from anybody take messages that others wait for: their order counts.
         device: What is called goes to a device, whose queues hold it in the order of the calls.
         takes_along: An exit takes along what its rank has called and what has not met yet.
+        numbered: A collective carries how many messages its rank made before it on the group.
     """
 
     items: tuple[dict[str, Any], ...]
@@ -91,6 +97,7 @@ class Orders:
     any_source: bool
     device: bool = False
     takes_along: bool = False
+    numbered: bool = False
 
     def ways(self) -> Iterator[Way]:
         """Yield every order, orders that differ only where nothing can tell them apart once.
@@ -106,6 +113,8 @@ class Orders:
                 self._queues(fields) if home else set()
                 for fields, home in zip(program.fields, program.homes, strict=True)
             ]
+            if self.numbered:
+                _count_messages(program, queues)
             exits = program.exits()
             if exits:
                 yield from self._leaving(program, before, queues, exits)
@@ -250,6 +259,28 @@ class _Program:
         ]
 
 
+def _count_messages(program: _Program, queues: Sequence[set[Any]]) -> None:
+    """Let a collective and each message of its group share a queue.
+
+    The number of the collective follows from which messages were called before it, not from their
+    order among themselves, so each message has a queue of its own.
+    """
+    messages: dict[str, set[Any]] = {}
+    rounds: list[tuple[int, str]] = []
+    for at, fields in enumerate(program.fields):
+        if not program.homes[at]:
+            continue
+        for part in fields["ops"] if fields["op"] == "batch" else [fields]:
+            group = part.get("group", fields.get("group", "world"))
+            if takes_round(part["op"]):
+                rounds.append((at, group))
+            elif part["op"] in MESSAGES:
+                messages.setdefault(group, set()).add(("number", at))
+                queues[at].add(("number", at))
+    for at, group in rounds:
+        queues[at] |= messages.get(group, set())
+
+
 def _without_exit(fields: dict[str, Any]) -> dict[str, Any]:
     if fields["op"] != "exit":
         return fields
@@ -330,15 +361,7 @@ def _outermost(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def orders_of_ranks(
-    flat: dict[str, Any],
-    ordered: FixedPlan,
-    *,
-    use_tags: bool,
-    any_source: bool,
-    device: bool = False,
-    exits: bool = False,
-    takes_along: bool = False,
-    creates: bool = False,
+    flat: dict[str, Any], ordered: FixedPlan, model: ExecutionModel, *, any_source: bool
 ) -> tuple[list[Orders], Reason | None]:
     """Return the order structure of every rank of a plan with threads.
 
@@ -347,35 +370,59 @@ def orders_of_ranks(
     Args:
         flat: The annotated flat plan.
         ordered: The plan with every `threads` as an `unordered` block of chains, for identities.
-        use_tags: Whether tags separate channels.
+        model: The execution model.
         any_source: Whether receives may take the messages of more than one channel.
-        device: Whether calls go to a device.
-        exits: Whether a thread may leave.
-        takes_along: Whether an exit takes along what has not met yet.
-        creates: Whether a thread may create communicators and groups.
 
     Raises:
         UndecidedError: Threads are used in a way that is not decided.
     """
     ranks = {int(rank): body["actions"] for rank, body in flat["ranks"].items()}
-    allowed = (CREATIONS if creates else frozenset[str]()) | ({"exit"} if exits else set())
+    allowed = frozenset[str]() if model.one_lock else CREATIONS
+    if not (model.one_lock or model.pre_barrier):
+        allowed |= {"exit"}
     for actions in ranks.values():
         for item in actions:
             _check(item, LASTING - allowed)
             _check_creations(item)
-    named, problem = _named(flat, ordered, use_tags=use_tags, any_source=any_source)
+    named, problem = _named(flat, ordered, use_tags=model.use_tags)
     return [
-        Orders(tuple(named[rank]), _needs(named[rank]), any_source, device, takes_along)
+        Orders(
+            tuple(named[rank]),
+            _needs(named[rank]),
+            any_source,
+            device=model.family is Family.DEVICE,
+            takes_along=model.exit_withdraws,
+            numbered=model.counts_messages,
+        )
         for rank in sorted(ranks)
     ], problem
 
 
 def _named(
-    flat: dict[str, Any], ordered: FixedPlan, *, use_tags: bool, any_source: bool
+    flat: dict[str, Any], ordered: FixedPlan, *, use_tags: bool
 ) -> tuple[dict[int, Any], Reason | None]:
-    """Give calls that may change places their implicit identity; say why if they have none."""
-    _, orders = take_apart(ordered.plan, expand(ordered.plan))
-    problem = label_movable(ordered.plan, orders, use_tags=use_tags and not any_source)
+    """Give calls that may change places their implicit identity; say why if they have none.
+
+    A receive from anybody says that any message will do, so two of them need none, no more than
+    where one thread calls both. What order they are called in is searched all the same. In a block
+    of open order they need one: there the plan format asks it of every call.
+    """
+    columns = expand(ordered.plan)
+    _, orders = take_apart(ordered.plan, columns)
+    use_tags = use_tags and not columns.has_any_tag
+    anybody = {
+        (int(rank), fields[AT])
+        for rank, body in flat["ranks"].items()
+        for fields in leaves(body["actions"])
+        if fields["op"] in RECEIVES and fields["peer"] == ANY
+    } - _loose(flat)
+    unnamed = {
+        (rank, action)
+        for rank, places in enumerate(ordered.origin)
+        for action, place in enumerate(places)
+        if (rank, place) in anybody
+    }
+    problem = label_movable(ordered.plan, orders, use_tags=use_tags, unnamed=unnamed)
     if problem is not None:
         return {int(rank): body["actions"] for rank, body in flat["ranks"].items()}, problem
     labels: dict[tuple[int, int], str] = {}
@@ -389,6 +436,16 @@ def _named(
         int(rank): _labeled(body["actions"], int(rank), labels)
         for rank, body in flat["ranks"].items()
     }, None
+
+
+def _loose(flat: dict[str, Any]) -> set[tuple[int, int]]:
+    """Return rank and action of what stands in a block of open order, in or around threads."""
+    return {
+        (int(rank), at)
+        for rank, body in flat["ranks"].items()
+        for at, (_, is_loose) in _homes(body["actions"], ())
+        if is_loose
+    }
 
 
 def _labeled(items: Any, rank: int, labels: dict[tuple[int, int], str]) -> Any:
