@@ -329,12 +329,14 @@ def test_objects_of_other_ranks_travel():
 
 
 def broadcasts(lengths):
+    """Broadcast a list of objects into one that may have another length."""
     given = ["x" * 10] * lengths[dist.get_rank()]
     dist.broadcast_object_list(given, src=0)
     dist.all_reduce(torch.ones(2))
 
 
 def sends(lengths):
+    """Send a list of objects into one that may have another length."""
     if dist.get_rank() == 0:
         dist.send_object_list(["x" * 10] * lengths[0], dst=1)
     else:

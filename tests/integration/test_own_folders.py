@@ -205,7 +205,8 @@ OWN = [
     resume_if_glob, resume_if_fresh_glob, resume_if_no_folder, resume_if_named, resume_from_latest,
     resume_from_latest_of_none, resume_by_pattern, resume_by_walk, resume_by_scan, resume_by_rglob,
     resume_behind_many_names, resume_by_named_head, resume_by_filter,
-    resume_by_store, plug_ins_of_a_folder, enough_checkpoints, each_shard, leave_without_data, second_of_two,
+    resume_by_store, plug_ins_of_a_folder,
+    enough_checkpoints, each_shard, leave_without_data, second_of_two,
 ]  # fmt: skip
 
 
