@@ -160,6 +160,62 @@ def test_what_is_stuck_in_every_order_is_a_deadlock_whatever_the_numbers() -> No
     assert outcome(behind) == outcome_of(behind, "gloo-detail", Effort(limit=10_000)) == "MISMATCH"
 
 
+def _beside_anybody(seed: int) -> Item:
+    """Return a plan whose ranks race a collective with a receive from anybody, or with a send."""
+    rng = random.Random(f"numbers beside anybody {seed}")
+    call: Item = {"op": "all_reduce", "bytes": 4}
+    ranks = []
+    for rank in range(2):
+        one = {"op": "recv", "peer": "any", "bytes": 4} if rank else {"op": "send", "peer": 1}
+        one = {**one, "bytes": 4}
+        mine = rng.choice([[call], [one], [], [call, one], [call, one]])
+        if len(mine) > 1 and rng.random() < 0.7:
+            mine = [{"op": "threads", "threads": [[call], [one]]}]
+        ranks.append(mine)
+    ranks.append([call] if rng.random() < 0.3 else [])
+    return plan_of(*(ranks if rng.random() < 0.4 else ranks[:2]))
+
+
+def test_numbers_beside_receives_from_anybody_are_compared_where_two_ranks_call() -> None:
+    """What is complete is what the enumerator says; what is not is less, and names no number as
+    one of every execution.
+    """
+    seen = Counter[Any]()
+    for seed in range(120):
+        plan = _beside_anybody(seed)
+        try:
+            expected = outcome_of(plan, "gloo-detail", Effort(limit=4_000))
+            found = planguard.check(plan, model="gloo-detail")
+        except OracleBudget:
+            continue
+        verdict = found.outcome.value
+        if found.complete:
+            stuck = {"DEADLOCK", "MISMATCH"}  # two causes in one execution: either may be the first
+            assert verdict == expected or {verdict, expected} == stuck, seed
+        elif found.unsafe:
+            assert verdict == "POTENTIAL_DEADLOCK", seed
+            assert expected in {"POTENTIAL_DEADLOCK", "MISMATCH", "DEADLOCK"}, seed
+            numbers = [one for one in found.findings if one.code == "PG216"]
+            assert all(one.certainty == "some-execution" for one in numbers), seed
+        seen[verdict, found.complete] += 1
+    assert seen["DEADLOCK", True] > 20, seen
+    assert seen["SAFE", True] > 3, seen
+
+
+def test_a_collective_of_one_rank_alone_has_no_number_to_differ() -> None:
+    """Nobody else comes to it: stuck in every order. With another rank the number may differ."""
+    both = {"op": "threads", "threads": [
+        [{"op": "all_reduce", "bytes": 4}], [{"op": "recv", "peer": "any", "bytes": 4}],
+    ]}  # fmt: skip
+    alone = planguard.check(plan_of([both], [], []), model="gloo-detail")
+    assert (alone.outcome.value, alone.complete) == ("DEADLOCK", True)
+    other = plan_of([both], [], [{"op": "all_reduce", "bytes": 4}])
+    open_one = planguard.check(other, model="gloo-detail")
+    assert (open_one.outcome.value, open_one.complete) == ("POTENTIAL_DEADLOCK", False)
+    certain = {one.code: one.certainty for one in open_one.findings}
+    assert certain["PG216"] == "some-execution"
+
+
 CROSSED = plan_of(
     [total("c"), message("irecv", 1, work="w"), end("w")],
     [message("isend", 0, work="w"), total("c"), end("w")],

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _BEGINS = frozenset({Kind.UNORDERED_BEGIN, Kind.THREADS_BEGIN})
 _ENDS = frozenset({Kind.UNORDERED_END, Kind.THREADS_END})
+CODE = "PG216"
 EACH_ORDER = "explorer"
 """The route that decides every order as a fixed one."""
 
@@ -72,9 +73,10 @@ def mixes(columns: Any, *, in_blocks: bool) -> int | None:
         columns: The columns of a plan.
         in_blocks: Only what one block of open order, or of threads, holds of both.
     """
+    compared = _compared(columns)
     for rank in range(columns.world_size):
         for calls in _blocks(columns, rank) if in_blocks else (issued(columns, rank),):
-            if _both(columns, calls):
+            if _both(columns, calls, compared):
                 return rank
     return None
 
@@ -121,7 +123,13 @@ def _maybe_mixed(verdict: Verdict, plan: Plan, columns: Any) -> Verdict:
         "collective: some order may be a mismatch of these numbers instead of a deadlock"
     )
     reasons = tuple(dict.fromkeys((*verdict.reasons, said)))
-    return replace(verdict, outcome=outcome, models=models, complete=False, reasons=reasons)
+    findings = tuple(  # another order has other numbers, and may have equal ones
+        replace(one, certainty="some-execution") if one.code == CODE else one
+        for one in verdict.findings
+    )
+    return replace(
+        verdict, outcome=outcome, findings=findings, models=models, complete=False, reasons=reasons
+    )
 
 
 def _each_order_decided(verdict: Verdict, plan: Plan, columns: Any) -> bool:
@@ -206,11 +214,25 @@ def _blocks(columns: Any, rank: int) -> list[list[int]]:
     return found
 
 
-def _both(columns: Any, calls: Iterable[int]) -> bool:
+def _compared(columns: Any) -> set[tuple[int, ...]]:
+    """Return the members of groups on which two ranks make collectives: one has no other number.
+
+    By members, since a group that `new_group` makes is another one on each rank.
+    """
+    ranks: dict[tuple[int, ...], set[int]] = {}
+    for rank in range(columns.world_size):
+        for at in issued(columns, rank):
+            kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
+            if is_collective(kind):
+                ranks.setdefault(_members(columns, columns.slot_ginst[arg]), set()).add(rank)
+    return {members for members, found in ranks.items() if len(found) > 1}
+
+
+def _both(columns: Any, calls: Iterable[int], compared: set[tuple[int, ...]]) -> bool:
     rounds, messages = set[int](), set[int]()
     for at in calls:
         kind, arg = columns.op[at] & KIND_MASK, columns.arg[at]
-        if is_collective(kind):
+        if is_collective(kind) and _members(columns, columns.slot_ginst[arg]) in compared:
             rounds.add(arg)
         elif _is_message(kind):
             messages.add(_slot(columns, kind, arg))
