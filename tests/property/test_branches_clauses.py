@@ -136,7 +136,7 @@ def in_stretches(seed):
 
 
 def by_stretches(monkeypatch, seeds):
-    """Compare plans that are SAFE stretch by stretch with the enumerator; count them."""
+    """Compare plans decided without the solver with the enumerator; count the SAFE ones."""
     monkeypatch.setattr(branches_decide, "FEW", -1)
     proved = 0
     for seed in seeds:
@@ -148,9 +148,10 @@ def by_stretches(monkeypatch, seeds):
         if found.evidence.kind == "proof" and "smt" not in found.evidence.route:
             if found.unknown and model == "mpi-pg":  # who is in MPI first is open besides
                 continue
-            assert found.safe, (seed, model)
-            assert outcome_of(document, model, Effort(4_000, 0, seed)) == "SAFE", (seed, model)
-            proved += 1
+            assert not found.unknown, (seed, model)
+            true = outcome_of(document, model, Effort(4_000, 0, seed))
+            assert found.safe == (true == "SAFE"), (seed, model)
+            proved += found.safe
     return proved
 
 

@@ -244,7 +244,9 @@ def _asked(parts: list[Part], *, settled: bool) -> Asked:
 
 
 def evidence(branching: Branching, decided: int) -> Evidence:
-    """Return how the clauses decided."""
+    """Return how it was decided: by clauses, or by assignments and stretches before them."""
+    if not branching.ms:
+        return Evidence("proof", ("explorer",), "explorer", schedules=decided)
     return Evidence("proof", ("smt",), "smt", schedules=decided, z3_ms=branching.ms)
 
 
