@@ -132,6 +132,7 @@ def done(agree):
 def alive(agree):
     thread = threading.Thread(target=int)
     thread.start()
+    time.sleep(0.05)
     if agree(thread.is_alive()):
         step()
     thread.join()
