@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from oracle.answers import outcome_of
@@ -22,6 +22,11 @@ import planguard
 from planguard.certificate.agreement import RejectedError
 from planguard.certificate.verify import verify
 from planguard.options import CheckOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from planguard.verdict import Verdict
 
 PLANS, CHUNK = 400, 50
 Item = dict[str, Any]
@@ -95,17 +100,24 @@ def random_plan(seed: int) -> Item:
     return plan_of(*ranks, groups={"g": {"ranks": list(range(world))}})
 
 
+def compared(
+    make: Callable[[int], Item], seeds: Iterable[int], limit: int
+) -> Iterator[tuple[int, str, Verdict]]:
+    """Yield seed, the enumerator's outcome and the verdict, where the enumerator ends."""
+    for seed in seeds:
+        plan = make(seed)
+        try:
+            expected = outcome_of(plan, "gloo-detail", Effort(limit=limit))
+        except OracleBudget:
+            continue
+        yield seed, expected, planguard.check(plan, model="gloo-detail")
+
+
 @pytest.mark.parametrize("first", range(0, PLANS, CHUNK))
 def test_random_plans_agree_with_the_enumerator(first: int) -> None:
     """Every plan is decided, blocks and threads too, as the enumerator says; both ends occur."""
     seen = Counter[str]()
-    for seed in range(first, first + CHUNK):
-        plan = random_plan(seed)
-        try:
-            expected = outcome_of(plan, "gloo-detail", Effort(limit=10_000))
-        except OracleBudget:
-            continue
-        found = planguard.check(plan, model="gloo-detail")
+    for seed, expected, found in compared(random_plan, range(first, first + CHUNK), 10_000):
         assert found.outcome.value == expected, seed
         assert found.complete, seed
         seen[expected] += 1
@@ -133,13 +145,7 @@ def _in_threads(seed: int) -> Item:
 def test_numbers_of_calls_in_threads_agree_with_the_enumerator() -> None:
     """A message of one thread beside a collective of another: each order of the two is decided."""
     seen = Counter[str]()
-    for seed in range(80):
-        plan = _in_threads(seed)
-        try:
-            expected = outcome_of(plan, "gloo-detail", Effort(limit=2_000))
-        except OracleBudget:
-            continue
-        found = planguard.check(plan, model="gloo-detail")
+    for seed, expected, found in compared(_in_threads, range(80), 2_000):
         assert (found.outcome.value, found.complete) == (expected, True), seed
         seen[expected] += 1
     assert min(seen[one] for one in ("SAFE", "MISMATCH", "DEADLOCK")) > 5, seen
@@ -181,13 +187,7 @@ def test_numbers_beside_receives_from_anybody_are_compared_where_two_ranks_call(
     one of every execution.
     """
     seen = Counter[Any]()
-    for seed in range(120):
-        plan = _beside_anybody(seed)
-        try:
-            expected = outcome_of(plan, "gloo-detail", Effort(limit=4_000))
-            found = planguard.check(plan, model="gloo-detail")
-        except OracleBudget:
-            continue
+    for seed, expected, found in compared(_beside_anybody, range(120), 4_000):
         verdict = found.outcome.value
         if found.complete:
             stuck = {"DEADLOCK", "MISMATCH"}  # two causes in one execution: either may be the first
