@@ -40,6 +40,12 @@ def exchange(number):
     return plan.build()
 
 
+@pytest.fixture(autouse=True)
+def as_urgent_as_the_others(monkeypatch):
+    """Ray's workers run at niceness 15 and starve beside other tests: two busy cores stop them."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+
+
 @pytest.fixture(scope="module")
 def given():
     """400 trials."""
