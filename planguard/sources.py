@@ -99,7 +99,8 @@ def is_installed(file: str) -> bool:
 
 def is_program(file: str) -> bool:
     """Tell whether a file is the user's own: no library, and no installed package."""
-    return bool(file) and not is_library(file) and not is_installed(file)
+    told = os.environ._data.get(_TOLD)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    return bool(file) and _is_program(file, _torch_folders(), told)
 
 
 def file_of(module: object) -> str:
@@ -200,6 +201,13 @@ def _lies_in_library(file: str, torch: tuple[str, ...]) -> bool:
     if is_installed(file) and Path(file).name in _SINGLE:
         return True
     return is_standard(file)
+
+
+@lru_cache(maxsize=65536)
+def _is_program(file: str, torch: tuple[str, ...], told: bytes | None) -> bool:
+    # One look where there would be three: libraries that are imported in a play ask it millions of
+    # times.
+    return not (_lies_in_library(file, torch) or _is_generated(file, told) or is_installed(file))
 
 
 @lru_cache(maxsize=65536)

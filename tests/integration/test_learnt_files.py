@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import subprocess
 import sys
 
 import pytest
@@ -63,3 +64,31 @@ def test_what_ranks_parse_is_parsed_here_before_the_next_play(tmp_path):
     assert str(file) in began.parsed()
     known = source.tree_of(str(file))
     assert source.tree_of(str(file)) is known
+
+
+BLOCK = """\
+import os, sys, time
+import torch
+import torch.distributed as dist
+from planguard.capture import precheck
+
+with precheck(2, model="gloo", on_unsafe="return") as check:
+    # Not by print: of all ranks one prints.
+    os.write(2, b"known\\n" if "torch._dynamo" in sys.modules else b"new\\n")
+    import torch._dynamo
+
+    if time.time() > 1.0:  # a question, for which all is played again
+        dist.all_reduce(torch.ones(1))
+"""
+
+
+def test_what_a_block_imports_is_imported_once_for_the_plays_behind_the_first(tmp_path):
+    """A block is played again from its head, where the forks begin with the modules in place."""
+    file = tmp_path / "job.py"
+    file.write_text(BLOCK)
+    done = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, timeout=110, check=True
+    )
+    said = [line for line in done.stderr.splitlines() if line in ("known", "new")]
+    assert said.count("new") == 2, done.stderr
+    assert said.count("known") >= 2, done.stderr

@@ -19,6 +19,7 @@ from planguard.sources import program_modules
 BASE = ("torch.distributed.distributed_c10d", "torch.distributed.device_mesh")
 _SLOW = (
     "torch._dynamo",
+    "torch._functorch.aot_autograd",
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",
     "torch.distributed.tensor.parallel",

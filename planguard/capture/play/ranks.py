@@ -366,6 +366,7 @@ class Play:
                 silence()
             return task(rank, mailbox)
 
+        warm_learnt()  # this process forks the ranks, whichever door they came by
         limit = self.jobs or max(1, len(os.sched_getaffinity(0)))
         room = self._room
         if room is None or room.is_lent:  # what a rank got from a stand-in may now be another's

@@ -456,10 +456,9 @@ class Answers:
     def _hash(self, value: Any) -> int:
         found = _HASH(value)
         frame = sys._getframe(1)  # noqa: SLF001 - same
-        if hashes_alike(value) or frame.f_code.co_name == "__hash__":
-            return found
-        place = _place(frame)
-        if place is None or not self.is_odd(HASH, place):
+        place = None if frame.f_code.co_name == "__hash__" else _place(frame)
+        # What the value is comes last: it takes longest, and most who ask are libraries.
+        if place is None or hashes_alike(value) or not self.is_odd(HASH, place):
             return found
         return ~found + self.rank.bit_count() % 2  # of three remainders each is another one twice
 
