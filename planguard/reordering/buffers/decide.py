@@ -25,6 +25,7 @@ from planguard.plan.content import has_kind
 from planguard.plan.nodes import op_name
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
+from planguard.reordering.buffers.background import beside
 from planguard.reordering.buffers.early import stuck_early
 from planguard.reordering.buffers.events import conflict
 from planguard.reordering.buffers.explore import combinations, programs
@@ -95,7 +96,15 @@ def _over_agreements(
     if not coordinated:
         return _Decision(ranks, plan, model, options, decide, {}).verdict()
     deadline = running(options).deadline
-    found = agreements(coordinated, ranks, ranks.members, find_model(model), deadline)
+    try:
+        found = agreements(coordinated, ranks, ranks.members, find_model(model), deadline)
+    except UndecidedError as refused:
+        def without(inner: Plan) -> Verdict:
+            if inner.fusion:
+                return over_flushes(inner, model, options, decide)
+            return decide(inner, brief=decide.outline)
+
+        return beside(ranks, plan, find_model(model), without, refused)
 
     def of(way: dict[str, Agreed]) -> Verdict:
         return _Decision(ranks, plan, model, options, decide, way).verdict()

@@ -126,6 +126,11 @@ class Ranks:
         """The flat plan without its programs and its buffers."""
         return {key: value for key, value in self._flattener.head().items() if key != "fusion"}
 
+    @property
+    def fusion(self) -> list[dict[str, Any]]:
+        """The fused buffers of the flat plan, one for each group of a family."""
+        return [entry for _, entry in self._flattener.fused()]
+
     def name_of(self, buffer: Buffer) -> str:
         """Return the id that a buffer has in the plan, the same for all groups of a family."""
         return self._plan.fusion[buffer.spec].id
