@@ -13,79 +13,45 @@ on a communicator that nobody else uses (ADR 0036). So, as plans without these b
 * **A barrier in front of a collective** (``gloo-detail``). A launch needs nobody but the background
   threads, and these go through one order; so a wait for a member ends when all ranks have submitted
   it, and nothing else is held up. That is what a message to each other member of the group says,
-  which has no barrier in front. Only SAFE is taken from it: a finding would speak of messages.
+  which has no barrier in front. A finding that would speak of these messages is not shown.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
-from planguard.execution.findings.reason import UndecidedError
-from planguard.plan.fixed import AT, written
-from planguard.reordering.blocks import Block, below_masks, bits
 from planguard.reordering.buffers.findings import moved
+from planguard.reordering.buffers.launched import in_full, launched, taken, told
+from planguard.reordering.buffers.rank import extensions
 from planguard.semantics.model import Family
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from planguard.plan.fixed import FixedPlan
+    from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.plan import Plan
-    from planguard.reordering.buffers.members import Buffer
+    from planguard.reordering.buffers.launched import Member, Program
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
-    from planguard.verdict import Verdict
+    from planguard.verdict import Finding, Verdict
 
 ORDERS = 24
 """Most orders of members that are decided."""
 _MOST = 8
 """Members of a group that tell each other by messages: their number grows with the square."""
+_SHOWN = 3
+"""Members that a note names."""
 _QUEUED = frozenset(
-    {"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather", "all_gather_into_tensor"}
-    | {"all_to_all", "all_to_all_single", "broadcast", "reduce", "send", "recv", "isend", "irecv"}
-    | {"batch", "compute", "wait"}
-)  # fmt: skip
+    {"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"}
+    | {"all_gather_into_tensor", "all_to_all", "all_to_all_single", "broadcast", "reduce"}
+    | {"send", "recv", "isend", "irecv", "batch", "compute", "wait"}
+)
 """What never holds a host up where calls go to a queue of the device."""
-
-Member = tuple[str, str]
-"""Group that negotiates, and the name of a member."""
-
-
-@dataclass
-class _Element:
-    """One action of a rank that is issued, or a member that is submitted.
-
-    Attributes:
-        part: Its part of the program.
-        fields: The action.
-        at: Its number in the plan.
-        below: Elements that always come before it.
-        member: What it submits; None for any other action.
-        waits: Members that it waits for.
-    """
-
-    part: int
-    fields: dict[str, Any]
-    at: int
-    below: set[int]
-    member: Member | None = None
-    waits: list[int] = field(default_factory=list)
-
-
-@dataclass
-class _Rank:
-    """A rank program as elements; parts that are not taken apart are kept as they are."""
-
-    elements: list[_Element]
-    kept: dict[int, dict[str, Any]]
-    spans: Sequence[range]
-
-    @property
-    def members(self) -> dict[Member, int]:
-        return {one.member: at for at, one in enumerate(self.elements) if one.member is not None}
 
 
 def beside(
@@ -112,90 +78,94 @@ def beside(
     if not (is_queued or is_held):
         raise refused
     negotiated = [one for one in ranks.buffers if one.coordination == "negotiated"]
-    programs = [_taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
+    programs = [taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
     groups = _groups(ranks, programs, refused)
     if is_held:
+        if any(not 1 < len(mine) <= _MOST for mine in groups.values()):
+            raise refused
         _refuse_other_sizes(programs, refused)
-        fixed = [_written(ranks, [_said(one, groups, refused) for one in programs])]
+        messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
+        fixed = iter([in_full(ranks, messages)])
     else:
         if not _holds_nobody_up(programs):
             raise refused
-        fixed = [
-            _written(ranks, [_launched(one, order, groups, refused) for one in programs])
-            for order in _orders(programs, refused)
-        ]
-    is_exact = is_queued and len(groups) == 1
-    found = [moved(plan, one, decide(one.plan)) for one in fixed]
-    outcomes = {verdict.outcome for verdict in found}
-    # Which orders come up is not stated: all have to say the same.
-    if len(outcomes) > 1 or found[0].unknown or not (is_exact or found[0].safe):
-        raise refused
+        fixed = (
+            in_full(ranks, [launched(one, order, groups, refused) for one in programs])
+            for order in _orders(programs)
+        )
+    # A background thread of two groups has no order that both share: then not every choice of
+    # places happens.
+    is_shown = is_held or all(len({group for group, _ in one.members}) < 2 for one in programs)
+    found: list[Verdict] = []
+    for one in fixed:
+        if len(found) == ORDERS:
+            raise refused
+        verdict = moved(plan, one, decide(one.plan))
+        found.append(verdict)
+        if verdict.unknown or verdict.outcome is not found[0].outcome:
+            raise refused  # which orders come up is not stated: all have to say the same
+        if not (is_shown or verdict.safe) or (is_held and _speaks_of(verdict, programs)):
+            raise refused
+        if verdict.outcome is Outcome.POTENTIAL_DEADLOCK:
+            break  # it happens, and so does a run that ends, whatever other orders there are
+    return _said(found, programs)
+
+
+def _said(found: Sequence[Verdict], programs: Sequence[Program]) -> Verdict:
+    """Return what the verdicts on all orders say, which say the same."""
     verdict = found[0]
     proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
     assumptions = tuple(dict.fromkeys((*verdict.assumptions, "coordinated-fusion")))
     schedules = sum(one.evidence.schedules for one in found)
     evidence = replace(verdict.evidence, schedules=schedules)
+    findings = tuple(_with_launches(finding, programs) for finding in verdict.findings)
     return apply_ledger(
-        replace(verdict, proved=proved, assumptions=assumptions, evidence=evidence)
+        replace(
+            verdict, proved=proved, assumptions=assumptions, evidence=evidence, findings=findings
+        )
     )
 
 
-# --- taking apart ------------------------------------------------------------------------------
+def _with_launches(finding: Finding, programs: Sequence[Program]) -> Finding:
+    """Say of members that a finding speaks of when they are launched, and what to do then."""
+    names = {
+        (rank, one.at): one.member[1]
+        for rank, program in enumerate(programs)
+        for one in program.elements
+        if one.member is not None
+    }
+    mine = sorted({names[at] for at in _places(finding) if at in names})
+    if not mine or not finding.cycle:
+        return finding
+    said = ", ".join(mine[:_SHOWN]) + (", ..." if len(mine) > _SHOWN else "")
+    note = f"launched in the background, anywhere up to the wait for it: {said}"
+    help_ = "wait for the member before the other call is issued, on all these ranks"
+    return replace(finding, notes=(*finding.notes, note), help=help_)
 
 
-def _taken(
-    ranks: Ranks, rank: int, negotiated: Sequence[Buffer], refused: UndecidedError
-) -> _Rank:
-    """Return a rank as elements."""
-    fused = ranks[rank]
-    homes: dict[int, Member] = {}
-    for held in fused.held:
-        if held.buffer.coordination == "negotiated":
-            for at, leaf in enumerate(held.ready.leaves):
-                homes[id(leaf.fields)] = held.buffer.group, held.ready.name(at)
-    found = _Rank([], {}, fused.spans)
-    ids = {name for buffer in negotiated for name in buffer.members}
-    for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
-        if isinstance(part, Block) and item["op"] == "unordered":
-            base, masks = len(found.elements), below_masks(part)
-            for leaf, mask in zip(part.leaves, masks, strict=True):
-                below = {base + one for one in bits(mask)}
-                found.elements.append(_Element(number, leaf.fields, leaf.action, below))
-        elif isinstance(part, Block) or not hasattr(part, "fields"):
-            found.kept[number] = item
-        else:
-            found.elements.append(_Element(number, part.fields, part.action, set()))
-    works: dict[str, int] = {}
-    for at, one in enumerate(found.elements):
-        one.member = homes.get(id(one.fields))
-        if one.member is not None:
-            _refuse_member(one, refused)
-            if one.fields.get("work") is not None:
-                works[one.fields["work"]] = at
-    if len(found.members) != sum(one.member is not None for one in found.elements):
-        raise refused  # a name that comes twice
-    if len(found.members) != sum(len(h.elements) for h in fused.held
-                                 if h.buffer.coordination == "negotiated"):  # fmt: skip
-        raise refused
-    for one in found.elements:
-        named = one.fields.get("work", []) if one.member is None else []
-        mine = [works[name] for name in ([named] if isinstance(named, str) else named)
-                if name in works]  # fmt: skip
-        if mine and (one.fields["op"] != "wait" or one.fields.get("mode", "all") != "all"):
-            raise refused
-        one.waits = mine
-        if ids & set(one.fields.get("deps", ())):
-            raise refused
-    return found
+def _speaks_of(verdict: Verdict, programs: Sequence[Program]) -> bool:
+    """Whether a finding speaks of a member, or of a wait for one: it would say messages."""
+    mine = {
+        (rank, one.at)
+        for rank, program in enumerate(programs)
+        for one in program.elements
+        if one.member is not None or one.waits
+    }
+    return any(not mine.isdisjoint(_places(finding)) for finding in verdict.findings)
 
 
-def _refuse_member(one: _Element, refused: UndecidedError) -> None:
-    if not one.fields.get("async"):
-        raise refused
+def _places(finding: Finding) -> Iterator[tuple[int, int]]:
+    edges = [at for edge in finding.cycle for at in (edge.at, edge.waits_for, edge.behind)]
+    for at in (finding.primary, *finding.related_actions, *edges):
+        if at is not None:
+            yield at.rank, at.action
+    if finding.witness is not None:
+        yield from finding.witness.actions
+        yield from finding.witness.blocked
 
 
 def _groups(
-    ranks: Ranks, programs: Sequence[_Rank], refused: UndecidedError
+    ranks: Ranks, programs: Sequence[Program], refused: UndecidedError
 ) -> dict[str, list[int]]:
     """Return the groups that negotiate; every rank of one has submitted all of its members."""
     groups = dict.fromkeys(group for one in programs for group, _ in one.members)
@@ -207,182 +177,75 @@ def _groups(
     return found
 
 
-def _refuse_other_sizes(programs: Sequence[_Rank], refused: UndecidedError) -> None:
+def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) -> None:
     known: dict[Member, tuple[Any, ...]] = {}
     for program in programs:
         for member, at in program.members.items():
             fields = program.elements[at].fields
-            said = tuple(fields.get(name) for name in ("op", "dtype", "reduce_op", "bytes", "count"))
+            said = tuple(
+                fields.get(name) for name in ("op", "dtype", "reduce_op", "bytes", "count")
+            )
             if known.setdefault(member, said) != said:
                 raise refused
 
 
-def _holds_nobody_up(programs: Sequence[_Rank]) -> bool:
+def _holds_nobody_up(programs: Sequence[Program]) -> bool:
     """Whether no call holds a host up, but for waits for members that cannot do so in a circle."""
     for program in programs:
         if program.kept or any(one.fields["op"] not in _QUEUED for one in program.elements):
             return False
-    return not _has_circle(_before(programs, always=False))
+    try:
+        TopologicalSorter(_before(programs, always=False)).prepare()
+    except CycleError:
+        return False
+    return True
 
 
-def _before(programs: Sequence[_Rank], *, always: bool) -> dict[Member, set[Member]]:
-    """Return members that are waited for before others are submitted: always, or in some order."""
-    found: dict[Member, set[Member]] = {}
-    for program in programs:
+def _before(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:
+    """Return what is waited for before a member is submitted: always, or in some order.
+
+    A rank and the number of a part stand for all that the rank has waited for by the end of it.
+    """
+    found: dict[Any, set[Any]] = {}
+    for rank, program in enumerate(programs):
+        submitted: dict[int, list[int]] = {}
         for member, at in program.members.items():
-            found.setdefault(member, set())
+            part = program.elements[at].part
+            submitted.setdefault(part, []).append(at)
+            found.setdefault(member, set()).add((rank, part - 1))
+        for part in range(program.elements[-1].part if program.elements else 0):
+            found[rank, part] = {(rank, part - 1)} if part else set()
         for at, one in enumerate(program.elements):
             for other in one.waits:
                 first = program.elements[other].member
-                assert first is not None  # noqa: S101  only members are waited for
-                for member, place in program.members.items():
+                found.setdefault((rank, one.part), set()).add(first)
+                for place in submitted.get(one.part, ()):
                     later = program.elements[place]
-                    if later.part != one.part:
-                        holds = later.part > one.part
-                    else:
-                        holds = at in later.below if always else place not in one.below
-                    if holds and member != first:
-                        found[member].add(first)
+                    holds = at in later.below if always else place not in one.below
+                    if holds and place != other:
+                        found[later.member].add(first)
     return found
 
 
-def _has_circle(before: dict[Member, set[Member]]) -> bool:
-    left = dict(before)
-    while True:
-        free = [one for one, first in left.items() if not first & left.keys()]
-        if not free:
-            return bool(left)
-        for one in free:
-            del left[one]
-
-
-def _orders(programs: Sequence[_Rank], refused: UndecidedError) -> list[tuple[Member, ...]]:
-    """Return the orders in which members may be launched."""
+def _orders(programs: Sequence[Program]) -> Iterator[tuple[Member, ...]]:
+    """Yield the orders in which the members of each group may be launched."""
     before = _before(programs, always=True)
-    found = list(itertools.islice(_extensions(before, ()), ORDERS + 1))
-    if len(found) > ORDERS:
-        raise refused
-    return found
-
-
-def _extensions(
-    before: dict[Member, set[Member]], done: tuple[Member, ...]
-) -> Iterator[tuple[Member, ...]]:
-    if len(done) == len(before):
-        yield done
-    for one, first in before.items():
-        if one not in done and first <= set(done):
-            yield from _extensions(before, (*done, one))
-
-
-# --- writing -----------------------------------------------------------------------------------
-
-
-def _written(ranks: Ranks, programs: Sequence[tuple[list[Any], dict[str, list[int]]]]) -> FixedPlan:
-    groups = {**ranks.head.get("groups", {})}
-    for _, more in programs:
-        groups |= {name: {"ranks": mine} for name, mine in more.items()}
-    left = [spec for spec in ranks.fusion if spec.get("coordination", "none") != "negotiated"]
-    head = {**ranks.head, "groups": groups, **({"fusion": left} if left else {})}
-    return written(head, {str(rank): actions for rank, (actions, _) in enumerate(programs)})
-
-
-def _launched(
-    program: _Rank,
-    order: Sequence[Member],
-    groups: dict[str, list[int]],
-    refused: UndecidedError,
-) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return a program in which members may be launched anywhere up to the wait for them."""
-    parts = max((one.part for one in program.elements), default=-1) + 1
-    ends = {at: parts - 1 for at in program.members.values()}
-    for one in program.elements:
-        for at in one.waits:
-            ends[at] = min(ends[at], one.part)
-    windows: list[list[int]] = []
-    for at, last in sorted(ends.items()):
-        first = program.elements[at].part
-        if windows and first <= windows[-1][1]:
-            windows[-1][1] = max(windows[-1][1], last)
-        else:
-            windows.append([first, last])
-    actions: list[Any] = []
-    part = 0
-    while part < parts:
-        window = next((one for one in windows if one[0] == part), None)
-        last = part if window is None else window[1]
-        inside = [at for at, one in enumerate(program.elements) if part <= one.part <= last]
-        if window is not None:
-            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
-        elif len(inside) == 1:
-            actions.append(_plain(program.elements[inside[0]]))
-        elif inside:
-            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
-        part = last + 1
-    return actions, {_own(group): mine for group, mine in groups.items()}
-
-
-def _own(group: str) -> str:
-    return f"~negotiated~{group}"
-
-
-def _plain(one: _Element) -> dict[str, Any]:
-    kept = {key: value for key, value in one.fields.items() if key not in {"x-after", "after"}}
-    return {**kept, AT: one.at}
-
-
-def _window(
-    program: _Rank, inside: Sequence[int], order: Sequence[Member], refused: UndecidedError
-) -> list[dict[str, Any]]:
-    """Return the body of a block: other calls as the program has them, members in one order."""
-    elements = program.elements
-    names = _names(program, inside, refused)
-    after: dict[int, set[int]] = {}
-    front: set[int] = set()
-    for _, each in itertools.groupby(inside, lambda at: elements[at].part):
-        mine = list(each)
-        others = [at for at in mine if elements[at].member is None]
-        for at in mine:
-            below = elements[at].below & set(others)
-            over = {far for one in below for far in elements[one].below}
-            after[at] = below - over if below else set(front)
-        if others:
-            front = set(others) - {low for at in others for low in elements[at].below}
-    for at in inside:
-        after[at] |= set(elements[at].waits) & set(inside)
-    for group in dict.fromkeys(group for group, _ in order):
-        chain = [program.members[one] for one in order if one[0] == group and one in program.members]
-        chain = [at for at in chain if at in after]
-        for first, then in itertools.pairwise(chain):
-            after[then].add(first)
-    body = []
-    for at in inside:
-        action = _plain(elements[at])
-        member = elements[at].member
-        if member is not None:
-            action |= {"group": _own(member[0]), "label": member[1]}
-        action["id"] = names[at]
-        if after[at]:
-            action["after"] = [names[one] for one in sorted(after[at])]
-        body.append(action)
-    return body
-
-
-def _names(
-    program: _Rank, inside: Sequence[int], refused: UndecidedError
-) -> dict[int, str]:
-    """Return a name for every element of a block; handles that come twice in it are not told apart."""
-    elements = program.elements
-    started = [one.fields["work"] for one in (elements[at] for at in inside)
-               if one.fields["op"] != "wait" and isinstance(one.fields.get("work"), str)]  # fmt: skip
-    names = {at: str(elements[at].fields.get("id", f"~{at}")) for at in inside}
-    if len(set(started)) < len(started) or len(set(names.values())) < len(names):
-        raise refused
-    return names
-
-
-def _said(
-    program: _Rank, groups: dict[str, list[int]], refused: UndecidedError
-) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return a program that tells the other ranks of each member by messages."""
-    raise refused
+    members = list(dict.fromkeys(name for one in programs for name in one.members))
+    place = {name: at for at, name in enumerate(members)}
+    masks: dict[Any, int] = {}
+    for node in TopologicalSorter(before).static_order():
+        mask = 0
+        for first in before.get(node, ()):
+            mask |= masks[first] | (1 << place[first] if first in place else 0)
+        masks[node] = mask
+    each: list[list[tuple[Member, ...]]] = []
+    for group in dict.fromkeys(group for group, _ in members):
+        mine = [name for name in members if name[0] == group]
+        below = [
+            sum(1 << at for at, first in enumerate(mine) if masks[name] >> place[first] & 1)
+            for name in mine
+        ]
+        some = itertools.islice(extensions(below), ORDERS + 1)
+        each.append([tuple(mine[at] for at in order) for order in some])
+    for chosen in itertools.product(*each):
+        yield tuple(itertools.chain.from_iterable(chosen))

@@ -99,6 +99,7 @@ def _over_agreements(
     try:
         found = agreements(coordinated, ranks, ranks.members, find_model(model), deadline)
     except UndecidedError as refused:
+
         def without(inner: Plan) -> Verdict:
             if inner.fusion:
                 return over_flushes(inner, model, options, decide)

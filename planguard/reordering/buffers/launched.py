@@ -1,0 +1,292 @@
+"""Rank programs without negotiated buffers, whose members are launched in the background.
+
+What they say together, and where that is all that happens, is in ``background``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from planguard.plan.fixed import AT, written
+from planguard.plan.vocabulary import HANDLES, OPEN_BLOCKS
+from planguard.reordering.blocks import Block, Leaf, below_masks, bits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planguard.execution.findings.reason import UndecidedError
+    from planguard.plan.fixed import FixedPlan
+    from planguard.reordering.buffers.members import Buffer
+    from planguard.reordering.buffers.ranks import Ranks
+
+Member = tuple[str, str]
+"""Group that negotiates, and the name of a member."""
+
+
+@dataclass
+class Element:
+    """One action of a rank that is issued, or a member that is submitted.
+
+    Attributes:
+        part: Its part of the program.
+        fields: The action.
+        at: Its number in the plan.
+        below: Elements that always come before it.
+        member: What it submits; None for any other action.
+        waits: Members that it waits for.
+    """
+
+    part: int
+    fields: dict[str, Any]
+    at: int
+    below: set[int]
+    member: Member | None = None
+    waits: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    """A rank program as elements; parts that are not taken apart are kept as they are."""
+
+    elements: list[Element]
+    kept: dict[int, dict[str, Any]]
+
+    @cached_property
+    def members(self) -> dict[Member, int]:
+        """Its members, by their elements; asked once they are known."""
+        return {one.member: at for at, one in enumerate(self.elements) if one.member is not None}
+
+
+# --- taking apart ------------------------------------------------------------------------------
+
+
+def taken(
+    ranks: Ranks, rank: int, negotiated: Sequence[Buffer], refused: UndecidedError
+) -> Program:
+    """Return a rank as elements.
+
+    Raises:
+        UndecidedError: ``refused``: a member is used in a way that is not decided here.
+    """
+    fused = ranks[rank]
+    found = Program([], {})
+    for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
+        if isinstance(part, Block) and item["op"] == "unordered":
+            base = len(found.elements)
+            for leaf, mask in zip(part.leaves, below_masks(part), strict=True):
+                below = {base + one for one in bits(mask)}
+                found.elements.append(Element(number, leaf.fields, leaf.action, below))
+        elif isinstance(part, Leaf):
+            found.elements.append(Element(number, part.fields, part.action, set()))
+        else:
+            found.kept[number] = item
+    homes = {
+        id(leaf.fields): (held.buffer.group, held.ready.name(at))
+        for held in fused.held
+        if held.buffer.coordination == "negotiated"
+        for at, leaf in enumerate(held.ready.leaves)
+    }
+    works: dict[str, int] = {}
+    for at, one in enumerate(found.elements):
+        one.member = homes.get(id(one.fields))
+        if one.member is not None:
+            if not one.fields.get("async"):
+                raise refused
+            works |= dict.fromkeys(_works(one), at)
+    if len(found.members) != len(homes):
+        raise refused  # a name that comes twice, or a member in threads
+    started = Counter(
+        name for one in found.elements if one.fields["op"] not in HANDLES for name in _works(one)
+    )
+    if any(started[name] > 1 for name in works):
+        raise refused  # whose handle a wait names is told by its place
+    _find_waits(found, works, {name for buffer in negotiated for name in buffer.members}, refused)
+    return found
+
+
+def _find_waits(
+    program: Program, works: dict[str, int], ids: set[str], refused: UndecidedError
+) -> None:
+    """Note who waits for which member; refuse what else names one."""
+    for one in program.elements:
+        if one.member is None:
+            one.waits = [works[name] for name in _works(one) if name in works]
+        if one.waits and (one.fields["op"] != "wait" or one.fields.get("mode", "all") != "all"):
+            raise refused
+        if ids & set(one.fields.get("deps", ())):
+            raise refused
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def _works(one: Element) -> list[str]:
+    named = one.fields.get("work", [])
+    return [named] if isinstance(named, str) else list(named)
+
+
+def in_full(ranks: Ranks, programs: Sequence[tuple[list[Any], dict[str, list[int]]]]) -> FixedPlan:
+    """Return the plan that programs make, with the buffers that are not negotiated."""
+    groups = {**ranks.head.get("groups", {})}
+    for _, more in programs:
+        groups |= {name: {"ranks": mine} for name, mine in more.items()}
+    left = [spec for spec in ranks.fusion if spec.get("coordination", "none") != "negotiated"]
+    head = {**ranks.head, "groups": groups, **({"fusion": left} if left else {})}
+    return written(head, {str(rank): actions for rank, (actions, _) in enumerate(programs)})
+
+
+def launched(
+    program: Program,
+    order: Sequence[Member],
+    groups: dict[str, list[int]],
+    refused: UndecidedError,
+) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return a program in which members may be launched anywhere up to the wait for them."""
+    parts = max((one.part for one in program.elements), default=-1) + 1
+    ends = dict.fromkeys(program.members.values(), parts - 1)
+    for one in program.elements:
+        for at in one.waits:
+            ends[at] = min(ends[at], one.part)
+    windows: list[list[int]] = []
+    for at, last in sorted(ends.items()):
+        first = program.elements[at].part
+        if windows and first <= windows[-1][1]:
+            windows[-1][1] = max(windows[-1][1], last)
+        else:
+            windows.append([first, last])
+    actions: list[Any] = []
+    part = 0
+    while part < parts:
+        window = next((one for one in windows if one[0] == part), None)
+        last = part if window is None else window[1]
+        inside = [at for at, one in enumerate(program.elements) if part <= one.part <= last]
+        if window is not None:
+            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
+        elif len(inside) == 1:
+            actions.append(_plain(program.elements[inside[0]]))
+        elif inside:
+            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
+        part = last + 1
+    return actions, {_own(group): mine for group, mine in groups.items()}
+
+
+def _own(group: str) -> str:
+    return f"background of {group}"
+
+
+def _alone(member: Member) -> str:
+    return f"{member[1]} in the background of {member[0]}"
+
+
+def _plain(one: Element) -> dict[str, Any]:
+    kept = {key: value for key, value in one.fields.items() if key not in {"x-after", "after"}}
+    return {**kept, AT: one.at}
+
+
+def _window(
+    program: Program, inside: Sequence[int], order: Sequence[Member], refused: UndecidedError
+) -> list[dict[str, Any]]:
+    """Return the body of a block: other calls as the program has them, members in one order."""
+    elements = program.elements
+    names = _names(program, inside, refused)
+    after: dict[int, set[int]] = {}
+    front: set[int] = set()
+    for _, each in itertools.groupby(inside, lambda at: elements[at].part):
+        mine = list(each)
+        others = [at for at in mine if elements[at].member is None]
+        for at in mine:
+            below = elements[at].below & set(others)
+            over = {far for one in below for far in elements[one].below}
+            after[at] = below - over if below else set(front)
+        if others:
+            front = set(others) - {low for at in others for low in elements[at].below}
+    for at in inside:
+        after[at] |= set(elements[at].waits) & set(inside)
+    for group in dict.fromkeys(group for group, _ in order):
+        chain = [
+            program.members[one] for one in order if one[0] == group and one in program.members
+        ]
+        chain = [at for at in chain if at in after]
+        for first, then in itertools.pairwise(chain):
+            after[then].add(first)
+    body = []
+    for at in inside:
+        action = _plain(elements[at])
+        member = elements[at].member
+        if member is not None:
+            action |= {"group": _own(member[0]), "label": member[1]}
+        action["id"] = names[at]
+        if after[at]:
+            action["after"] = [names[one] for one in sorted(after[at])]
+        body.append(action)
+    return body
+
+
+def _names(program: Program, inside: Sequence[int], refused: UndecidedError) -> dict[int, str]:
+    """Return a name for every element of a block, in which a handle is to stand for one call."""
+    elements = program.elements
+    calls = [elements[at].fields for at in inside if elements[at].fields["op"] != "wait"]
+    started = [call["work"] for call in calls if isinstance(call.get("work"), str)]
+    names = {at: str(elements[at].fields.get("id", f"~{at}")) for at in inside}
+    if len(set(started)) < len(started) or len(set(names.values())) < len(names):
+        raise refused
+    return names
+
+
+def told(
+    program: Program, rank: int, groups: dict[str, list[int]], refused: UndecidedError
+) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return a program that tells the other ranks of each member by messages."""
+    if program.kept or any(one.fields["op"] in OPEN_BLOCKS for one in program.elements):
+        raise refused
+    said: dict[int, list[dict[str, Any]]] = {}
+    waited = {at for one in program.elements for at in one.waits}
+    for (group, name), at in program.members.items():
+        said[at] = [
+            {"op": op, "peer": peer, "group": _alone((group, name)), "bytes": 1,
+             # A handle that nobody waits for would be told as one that the program has.
+             **({"work": f"~{op}~{at}~{peer}"} if at in waited else {}),
+             AT: program.elements[at].at}
+            for op in ("isend", "irecv") for peer in groups[group] if peer != rank
+        ]  # fmt: skip
+    actions: list[Any] = []
+    for _, each in itertools.groupby(
+        range(len(program.elements)), lambda at: program.elements[at].part
+    ):
+        mine = list(each)
+        issued = {at: _issued(program, at, said) for at in mine}
+        if len(mine) == 1:
+            actions += issued[mine[0]]
+            continue
+        names = _names(program, mine, refused)
+        block = {
+            at: [f"{names[at]}~{n}" for n in range(len(issued[at]))] if at in said else [names[at]]
+            for at in mine
+        }
+        body = []
+        for at in mine:
+            below = [name for low in sorted(program.elements[at].below) for name in block[low]]
+            for one, name in zip(issued[at], block[at], strict=True):
+                body.append({**one, "id": name, **({"after": below} if below else {})})
+        actions.append({"op": "unordered", "body": body})
+    return actions, {_alone(member): groups[member[0]] for member in program.members}
+
+
+def _issued(
+    program: Program, at: int, said: dict[int, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return what is issued for an element: messages for a member, and a wait for those."""
+    if at in said:
+        return said[at]
+    one = program.elements[at]
+    action = _plain(one)
+    if one.waits:
+        mine = {program.elements[low].fields["work"] for low in one.waits}
+        kept = [name for name in _works(one) if name not in mine]
+        names = kept + [message["work"] for low in one.waits for message in said[low]]
+        return [{**action, "work": names}] if names else []
+    return [action]
