@@ -200,8 +200,8 @@ class Game:
                 if step.needs <= set(picks[: launched[rank]]):
                     found.append((rank, step.text, (raised(at, rank), picks, launched)))
         ready = [self.submitted(rank, at[rank]) for rank in self.ranks]
-        for name in sorted(set.intersection(*ready) - set(picks)):
-            found.append((0, "", (at, (*picks, name), launched)))
+        agreed = sorted(set.intersection(*ready) - set(picks))
+        found += [(0, "", (at, (*picks, name), launched)) for name in agreed]
         for rank in self.ranks:
             if launched[rank] < len(picks):
                 text = self.hosts[rank].launches[picks[launched[rank]]]

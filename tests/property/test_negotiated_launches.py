@@ -63,9 +63,7 @@ def blocks(rng: random.Random, actions: list[Item]) -> list[Any]:
 
 def laid_out(rng: random.Random, pieces: dict[str, list[Item]], usual: list[str]) -> list[Item]:
     """Return calls in an order, and the wait for each somewhere behind it."""
-    actions: list[Item] = []
-    for name in usual:
-        actions.append(pieces[name][0])
+    actions = [pieces[name][0] for name in usual]
     for name in usual:
         if len(pieces[name]) > 1 and rng.random() < 0.9:
             first = actions.index(pieces[name][0]) + 1
@@ -130,6 +128,101 @@ def random_plan(seed: int) -> Item:
     }
 
 
+def crossed(seed: int) -> Item:
+    """Return a plan of two ranks in which one member may be waited for before another one is
+    submitted, in a block whose chains may change places, or in programs that differ.
+    """
+    rng = random.Random(f"crossed {seed}")
+    members = ["m0", "m1"]
+    groups = {"world": [0, 1], "other": [0, 1]}
+    extra = [f"x{n}" for n in range(rng.choice([1, 1, 2]))]
+    calls = {name: piece(rng, name, groups, "world")[0] for name in members}
+    for name in extra:
+        calls[name] = {"op": "all_reduce", "bytes": 8, "id": name, "label": name}
+        calls[name]["group"] = rng.choice(list(groups))
+    programs: list[list[Any]] = []
+    for rank in (0, 1):
+        if rank and rng.random() < 0.4:
+            programs.append(programs[0])
+            continue
+        chains: list[list[Item]] = []
+        late = []
+        for name in members:
+            wait = {"op": "wait", "work": name}
+            if rng.random() < 0.3:
+                late.append(wait)
+            chains.append([calls[name]] if wait in late else [calls[name], wait])
+        for name in extra:
+            into = rng.choice([*chains, chains[0], []])
+            if into:
+                into.insert(rng.randint(0, len(into)), calls[name])
+            else:
+                chains.append([calls[name]])
+        rng.shuffle(chains)
+        joined = [{"op": "wait", "work": [one["work"] for one in late]}]
+        tail = joined if len(late) > 1 and rng.random() < 0.5 else late
+        front = [one for chain in chains for one in chain]
+        if rng.random() < 0.7:
+            front = [{"op": "unordered", "body": chains}]
+        programs.append([*front, *tail])
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"other": {"ranks": [0, 1]}},
+        "fusion": [{"id": "f", "group": "world", "members": members,
+                    "coordination": "negotiated"}],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }  # fmt: skip
+
+
+def apart(seed: int) -> Item:
+    """Return a plan of three ranks of which two negotiate, and few calls join the others.
+
+    Most are safe wherever a launch comes; some have a cycle through all three.
+    """
+    rng = random.Random(f"apart {seed}")
+    pairs = {"p01": [0, 1], "p12": [1, 2], "p02": [0, 2]}
+    members = [f"m{n}" for n in range(rng.choice([1, 1, 2]))]
+    calls = {name: (pairs["p01"], piece(rng, name, {}, "p01")) for name in members}
+    for name in [f"x{n}" for n in range(rng.choice([1, 2, 2, 3]))]:
+        group = rng.choice(["p12", "p12", "p02", "p01"])
+        call: Item = {"op": "all_reduce", "bytes": 8, "id": name, "label": name, "group": group}
+        wait = {"op": "wait", "work": name}
+        late = call | {"async": True, "work": name}
+        mine = [call] if rng.random() < 0.5 else [late, wait]
+        if len(mine) == 1 and rng.random() < 0.4:
+            mine = [{"op": "send", "bytes": 8, "id": name}]
+        calls[name] = (pairs[group], mine)
+    usual = list(calls)
+    rng.shuffle(usual)
+    programs = []
+    for rank in range(3):
+        here = [name for name in usual if rank in calls[name][0]]
+        if rng.random() < 0.2:
+            rng.shuffle(here)
+        own = []
+        for one in laid_out(rng, {name: calls[name][1] for name in here}, here):
+            if one["op"] == "send":
+                low, high = calls[one["id"]][0]
+                op, peer = ("send", high) if rank == low else ("recv", low)
+                own.append(one | {"op": op, "peer": peer})
+            else:
+                own.append(one)
+        programs.append(blocks(rng, own) if rng.random() < 0.5 else own)
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 3,
+        "groups": {name: {"ranks": who} for name, who in pairs.items()},
+        "fusion": [{"id": "f", "group": "p01", "members": members, "coordination": "negotiated"}],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }
+
+
+def draw(seed: int) -> Item:
+    """Return any plan, one of four with crossed waits, or one of four of three ranks."""
+    return {1: apart, 3: crossed}.get(seed % 4, random_plan)(seed)
+
+
 def compare(seeds: range, plans: int = 60, states: int = 20_000) -> Counter[tuple[str, str]]:
     """Check random plans; return how often which outcome met which.
 
@@ -138,7 +231,7 @@ def compare(seeds: range, plans: int = 60, states: int = 20_000) -> Counter[tupl
     """
     seen: Counter[tuple[str, str]] = Counter()
     for seed in seeds:
-        plan, model = random_plan(seed), MODELS[seed % len(MODELS)]
+        plan, model = draw(seed), MODELS[seed % len(MODELS)]
         try:
             planguard.load(plan)
         except planguard.PlanError:  # a rank or a plan without a member
