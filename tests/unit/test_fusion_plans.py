@@ -488,7 +488,8 @@ def test_what_is_not_decided_is_unknown(why: str) -> None:
 
 def test_agreed_flush_beside_other_communication() -> None:
     """A flush that a coordinator launches at a time of its own may pass collectives of its group;
-    those of other groups it cannot hold up where groups are independent.
+    those of other groups it cannot hold up where groups are independent, and may where they share
+    a device.
     """
 
     def plan(beside: dict[str, Any], coordination: str) -> dict[str, Any]:
@@ -504,7 +505,8 @@ def test_agreed_flush_beside_other_communication() -> None:
     assert planguard.check(plan(BARRIER, "negotiated")).outcome is Outcome.UNKNOWN
     assert planguard.check(plan(BARRIER, "rank0-broadcast")).outcome is Outcome.SAFE
     assert planguard.check(plan(other, "negotiated"), model="gloo").outcome is Outcome.SAFE
-    assert planguard.check(plan(other, "negotiated"), model="nccl").outcome is Outcome.UNKNOWN
+    found = planguard.check(plan(other, "negotiated"), model="nccl")
+    assert found.outcome is Outcome.POTENTIAL_DEADLOCK
 
 
 @pytest.mark.parametrize(
@@ -531,11 +533,12 @@ def test_a_negotiated_launch_meets_no_other_call(
 
 def test_members_of_two_sizes_mismatch_beside_another_call() -> None:
     """Members of two sizes are a mismatch, whatever stands beside them, and whatever has no label;
-    models in which communicators hold each other up stay open.
+    under one lock, which a launch takes at a time of its own, it stays open.
     """
     plan = beside_a_call(["early x", "early x"], sizes=(4, 8))
     assert planguard.check(plan, model="gloo").outcome is Outcome.MISMATCH
-    assert planguard.check(plan, model="nccl").outcome is Outcome.UNKNOWN
+    assert planguard.check(plan, model="nccl").outcome is Outcome.MISMATCH
+    assert planguard.check(plan, model="mpi-pg").outcome is Outcome.UNKNOWN
     unlabeled = beside_a_call(["early x", "early x"], sizes=(4, 8), label={})
     assert planguard.check(unlabeled, model="gloo").outcome is Outcome.MISMATCH
 
@@ -607,7 +610,7 @@ def on_mesh(**buffer: Any) -> dict[str, Any]:
         ({}, Outcome.SAFE),
         ({"cap_bytes": 4}, Outcome.MISMATCH),
         ({"coordination": "rank0-broadcast"}, Outcome.SAFE),
-        ({"coordination": "negotiated"}, Outcome.UNKNOWN),
+        ({"coordination": "negotiated"}, Outcome.POTENTIAL_DEADLOCK),  # a or tp's call is first
         ({"membership": "fixed", "launch": "ordered", "cap_bytes": 4}, Outcome.SAFE),
     ],
 )

@@ -1,0 +1,136 @@
+"""Negotiated members that are launched in the background, where the place of a launch counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import planguard
+
+Item = dict[str, Any]
+QUEUED = ("nccl", "nccl-eager", "nccl-serialized")
+
+
+def call(name: str, group: str = "tp", **more: Any) -> Item:
+    """Return a call of another group than the one that negotiates."""
+    return {"op": "all_reduce", "bytes": 8, "group": group, "label": name, **more}
+
+
+def member(name: str, group: str = "world") -> Item:
+    """Return a member."""
+    return call(name, group, id=name, work=name) | {"async": True}
+
+
+def wait(*names: str) -> Item:
+    """Return a wait."""
+    return {"op": "wait", "work": list(names)}
+
+
+def plan(
+    *programs: list[Item], ranks: int = 2, buffers: dict[str, list[str]] | None = None
+) -> Item:
+    """Return a plan; the last program is that of all other ranks."""
+    used = [*programs, *[programs[-1]] * (ranks - len(programs))]
+    every = list(range(ranks))
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": ranks,
+        "groups": {"tp": {"ranks": every}, "other": {"ranks": every}},
+        "fusion": [
+            {"id": f"of {group}", "group": group, "coordination": "negotiated", "members": names}
+            for group, names in (buffers or {"world": ["a", "b"]}).items()
+        ],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(used)},
+    }
+
+
+def said(given: Item, model: str) -> str:
+    """Return the outcome."""
+    return planguard.check(given, model=model).outcome.value
+
+
+@pytest.mark.parametrize("model", QUEUED)
+def test_a_call_between_a_member_and_its_wait_may_come_before_the_launch_or_behind(
+    model: str,
+) -> None:
+    """One rank launches the member first and the other one the call: each waits for the other."""
+    given = plan([member("a"), call("x"), member("b"), wait("a", "b")])
+    verdict = planguard.check(given, model=model)
+    assert verdict.outcome.value == "POTENTIAL_DEADLOCK"
+    finding = verdict.errors[0]
+    assert finding.code == "PG004"
+    assert {(edge.at.rank, edge.at.action) for edge in finding.cycle} == {(0, 0), (1, 1)}
+    assert "launched in the background, anywhere up to the wait for it: a" in finding.notes
+    assert "background of world" in finding.message
+    assert finding.witness is not None
+    assert verdict.certificate is None
+
+
+@pytest.mark.parametrize("model", QUEUED)
+def test_a_member_that_is_waited_for_before_the_call_has_one_place(model: str) -> None:
+    """Then the call is behind the launch on every rank, whatever else is under way."""
+    given = plan([member("a"), wait("a"), call("x"), member("b"), wait("b"), call("y")])
+    assert said(given, model) == "SAFE"
+    later = plan([call("x"), member("a"), member("b"), wait("b"), wait("a"), call("y")])
+    assert said(later, model) == "SAFE"
+
+
+def test_ranks_that_wait_for_each_others_members_are_never_safe() -> None:
+    """Each waits for what the other one has not submitted: the hosts stand still, no queue does."""
+    given = plan(
+        [member("a"), wait("a"), call("x"), member("b"), wait("b")],
+        [member("b"), wait("b"), call("x"), member("a"), wait("a")],
+    )
+    assert said(given, "gloo") == "DEADLOCK"
+    assert all(said(given, model) in {"UNKNOWN", "DEADLOCK"} for model in (*QUEUED, "gloo-detail"))
+
+
+@pytest.mark.parametrize("op", ["barrier", "host_sync"])
+def test_a_call_that_holds_the_host_up_leaves_it_open(op: str) -> None:
+    """The host that waits for a member may be held up by one that stands in a barrier."""
+    held = {"op": op} if op == "host_sync" else {"op": op, "group": "other"}
+    given = plan(
+        [member("a"), wait("a"), call("x"), held, member("b"), wait("b")],
+        [held, member("a"), wait("a"), call("x"), member("b"), wait("b")],
+    )
+    assert all(said(given, model) == "UNKNOWN" for model in QUEUED)
+
+
+def test_two_groups_that_negotiate_on_one_rank_are_safe_or_open() -> None:
+    """Their background threads share no order, so a place is not one that happens by itself."""
+    buffers = {"world": ["a"], "other": ["b"]}
+    crossed = plan([member("a"), member("b", "other"), call("x"), wait("a", "b")], buffers=buffers)
+    assert all(said(crossed, model) == "UNKNOWN" for model in QUEUED)
+    in_turn = [member("a"), wait("a"), call("x"), member("b", "other"), wait("b"), call("y")]
+    assert all(said(plan(in_turn, buffers=buffers), model) == "SAFE" for model in QUEUED)
+
+
+def test_a_handle_that_is_bound_again_is_not_mistaken_for_the_member() -> None:
+    """The second wait is for another call; the member has one place, in front of the first."""
+    again = [
+        member("a"), wait("a"), call("x"), call("y", work="a") | {"async": True}, wait("a"),
+        member("b"), wait("b"), call("z"),
+    ]  # fmt: skip
+    assert all(said(plan(again), model) in {"SAFE", "UNKNOWN"} for model in QUEUED)
+
+
+def test_under_gloo_detail_a_wait_ends_when_all_have_submitted() -> None:
+    """A blocking call that waits for nobody's member stands where it likes."""
+    given = plan([member("a"), call("x"), member("b"), wait("a", "b")])
+    assert said(given, "gloo-detail") == "SAFE"
+    # One rank stands in the call, the other one waits for a member that is submitted behind it.
+    stuck = plan(
+        [call("x"), member("a"), member("b"), wait("a", "b")],
+        [member("a"), wait("a"), call("x"), member("b"), wait("b")],
+    )
+    assert said(stuck, "gloo") == "DEADLOCK"
+    assert said(stuck, "gloo-detail") in {"DEADLOCK", "UNKNOWN"}
+
+
+def test_many_members_are_decided_where_one_order_shows_a_stuck_run() -> None:
+    """Of a hundred members in one block there are more orders than can be decided."""
+    names = [f"m{n}" for n in range(100)]
+    block = {"op": "unordered", "body": [member(name) for name in names]}
+    program = [block, call("x"), wait(*names)]
+    assert said(plan(program, buffers={"world": names}), "nccl") == "POTENTIAL_DEADLOCK"
