@@ -39,6 +39,7 @@ import test_fused_orders
 import test_orders
 from oracle import combined, job_orders, opened, shapes
 from oracle.answers import outcome_of
+from oracle.background import outcome_of as outcome_of_launches
 from oracle.enumerator import Effort, OracleBudget
 from oracle.flushes import every_execution
 from oracle.flushes import outcome_of as outcome_of_flushes
@@ -199,6 +200,9 @@ def expected_of(document: Item, model: str, limit: int, seed: int) -> str:
     try:
         if not document.get("fusion"):
             return outcome_of(document, model, Effort(limit, 0, seed))
+        negotiated = any(one.get("coordination") == "negotiated" for one in document["fusion"])
+        if negotiated and model not in {"gloo", "mpi-eager", "mpi-sync"}:
+            return outcome_of_launches(document, model)  # their place plays a part there
         if len(every_execution(document)) > EXECUTIONS:
             return "(more than 24 executions of fused buffers)"
         return outcome_of_flushes(document, model)
