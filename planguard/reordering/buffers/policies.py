@@ -164,4 +164,4 @@ class Coordinated(_Base):
         if not self.agreed.by_name:
             return None
         buffer = self.held.buffer
-        return f"~{buffer.id}~{self.held.ready.name(flush[0])}~{buffer.group}"
+        return f"{self.held.ready.name(flush[0])} of {buffer.id}"
