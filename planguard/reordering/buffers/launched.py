@@ -73,30 +73,21 @@ def taken(
         UndecidedError: ``refused``: a member is used in a way that is not decided here.
     """
     fused = ranks[rank]
-    found = Program([], {})
-    for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
-        if isinstance(part, Block) and item["op"] == "unordered":
-            base = len(found.elements)
-            for leaf, mask in zip(part.leaves, below_masks(part), strict=True):
-                below = {base + one for one in bits(mask)}
-                found.elements.append(Element(number, leaf.fields, leaf.action, below))
-        elif isinstance(part, Leaf):
-            found.elements.append(Element(number, part.fields, part.action, set()))
-        else:
-            found.kept[number] = item
     homes = {
         id(leaf.fields): (held.buffer.group, held.ready.name(at))
         for held in fused.held
         if held.buffer.coordination == "negotiated"
         for at, leaf in enumerate(held.ready.leaves)
     }
-    works: dict[str, int] = {}
-    for at, one in enumerate(found.elements):
-        one.member = homes.get(id(one.fields))
-        if one.member is not None:
-            if not one.fields.get("async"):
-                raise refused
-            works |= dict.fromkeys(_works(one), at)
+    found = Program([], {})
+    for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
+        if isinstance(part, Block) and item["op"] == "unordered":
+            _add(found, number, part.leaves, below_masks(part), homes)
+        elif isinstance(part, Leaf):
+            _add(found, number, (part,), (0,), homes)
+        else:
+            found.kept[number] = item
+    works = {name: at for at in found.members.values() for name in _works(found.elements[at])}
     if len(found.members) != len(homes):
         raise refused  # a name that comes twice, or a member in threads
     started = Counter(
@@ -106,6 +97,32 @@ def taken(
         raise refused  # whose handle a wait names is told by its place
     _find_waits(found, works, {name for buffer in negotiated for name in buffer.members}, refused)
     return found
+
+
+def _add(
+    program: Program,
+    part: int,
+    leaves: Sequence[Leaf],
+    masks: Sequence[int],
+    homes: dict[int, Member],
+) -> None:
+    """Add the actions of a part; a member that is waited for at once is two, with its wait."""
+    places: list[range] = []
+    end = len(program.elements)
+    for leaf in leaves:
+        is_two = id(leaf.fields) in homes and not leaf.fields.get("async")
+        places.append(range(end, end + 1 + is_two))
+        end = places[-1].stop
+    for leaf, mask, mine in zip(leaves, masks, places, strict=True):
+        below = {at for one in bits(mask) for at in places[one]}
+        fields, handle = leaf.fields, f"~{leaf.action}"
+        if len(mine) > 1:
+            fields = {**fields, "async": True, "work": handle}
+        member = homes.get(id(leaf.fields))
+        program.elements.append(Element(part, fields, leaf.action, below, member))
+        if len(mine) > 1:
+            waiting = {"op": "wait", "work": handle}
+            program.elements.append(Element(part, waiting, leaf.action, below | {mine[0]}))
 
 
 def _find_waits(
