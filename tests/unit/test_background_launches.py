@@ -134,3 +134,15 @@ def test_many_members_are_decided_where_one_order_shows_a_stuck_run() -> None:
     block = {"op": "unordered", "body": [member(name) for name in names]}
     program = [block, call("x"), wait(*names)]
     assert said(plan(program, buffers={"world": names}), "nccl") == "POTENTIAL_DEADLOCK"
+
+
+@pytest.mark.parametrize("model", [*QUEUED, "gloo-detail"])
+def test_an_order_that_rank_0_sends_is_no_launch_in_the_background(model: str) -> None:
+    """Two members that change sizes in one bucket are open, beside nothing that is negotiated."""
+    sizes = [{"a": 8, "b": 12}, {"a": 12, "b": 8}]
+    given = plan(
+        *([member(name) | {"bytes": one[name]} for name in one] + [wait("a", "b")] for one in sizes)
+    )
+    given["fusion"][0] |= {"coordination": "rank0-broadcast", "membership": "fixed"}
+    given["fusion"][0] |= {"launch": "ordered"}
+    assert said(given, model) == "UNKNOWN"

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.reordering.buffers.findings import moved
 from planguard.reordering.buffers.launched import in_full, launched, taken, told
+from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.rank import extensions
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
@@ -72,12 +73,15 @@ def beside(
 
     Raises:
         UndecidedError: ``refused``, where this does not decide it either.
+        EveryRankError: Ranks stand for others of their program.
     """
     is_queued = rules.family is Family.DEVICE and not rules.lazy_init
     is_held = rules.family is Family.HOST and rules.pre_barrier and not rules.one_lock
-    if not (is_queued or is_held):
-        raise refused
     negotiated = [one for one in ranks.buffers if one.coordination == "negotiated"]
+    if not negotiated or not (is_queued or is_held):
+        raise refused
+    if not ranks.is_apart:
+        raise EveryRankError  # groups and peers are those of the rank that stands for others
     programs = [taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
     groups = _groups(ranks, programs, refused)
     if is_held:
