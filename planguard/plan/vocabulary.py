@@ -323,6 +323,8 @@ ALONE = DEVICE | HANDLES | LIFETIME | {"exit"}
 """Operations that communicate with nobody, or only to make and end groups."""
 HOST = LIFETIME | {"host_sync", "barrier", "exit"}
 """What holds up the host even where a device carries out the rest."""
+QUEUED = ((COLLECTIVES | MESSAGES | LAUNCHES) - HOST) | {"compute", "wait"}
+"""What holds no host up where calls go to a queue of the device: there a wait is a stream edge."""
 MPI_ONLY = tuple(
     sorted((row for row in BUILT_IN if row.mpi_only), key=lambda row: row.kind or Kind.NOP)
 )

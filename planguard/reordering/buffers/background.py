@@ -24,6 +24,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
+from planguard.execution.findings.reason import TABLE, Kind
+from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.buffers.findings import moved
 from planguard.reordering.buffers.launched import in_full, launched, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
@@ -47,12 +49,6 @@ _MOST = 8
 """Members of a group that tell each other by messages: their number grows with the square."""
 _SHOWN = 3
 """Members that a note names."""
-_QUEUED = frozenset(
-    {"all_reduce", "reduce_scatter", "reduce_scatter_tensor", "all_gather"}
-    | {"all_gather_into_tensor", "all_to_all", "all_to_all_single", "broadcast", "reduce"}
-    | {"send", "recv", "isend", "irecv", "batch", "compute", "wait"}
-)
-"""What never holds a host up where calls go to a queue of the device."""
 
 
 def beside(
@@ -106,6 +102,8 @@ def beside(
             raise refused
         verdict = moved(plan, one, decide(one.plan))
         found.append(verdict)
+        if any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings):
+            return verdict  # a budget, or a larger one, decides it
         if verdict.unknown or verdict.outcome is not found[0].outcome:
             raise refused  # which orders come up is not stated: all have to say the same
         if not (is_shown or verdict.safe) or (is_held and _speaks_of(verdict, programs)):
@@ -196,7 +194,7 @@ def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) ->
 def _holds_nobody_up(programs: Sequence[Program]) -> bool:
     """Whether no call holds a host up, but for waits for members that cannot do so in a circle."""
     for program in programs:
-        if program.kept or any(one.fields["op"] not in _QUEUED for one in program.elements):
+        if program.kept or not {one.fields["op"] for one in program.elements} <= QUEUED:
             return False
     try:
         TopologicalSorter(_before(programs, always=False)).prepare()

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import HANDLES, OPEN_BLOCKS
+from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, below_masks, bits
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def told(
              # A handle that nobody waits for would be told as one that the program has.
              **({"work": f"~{op}~{at}~{peer}"} if at in waited else {}),
              AT: program.elements[at].at}
-            for op in ("isend", "irecv") for peer in groups[group] if peer != rank
+            for op in BLOCKING for peer in groups[group] if peer != rank
         ]  # fmt: skip
     actions: list[Any] = []
     for _, each in itertools.groupby(
