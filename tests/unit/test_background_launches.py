@@ -146,3 +146,13 @@ def test_an_order_that_rank_0_sends_is_no_launch_in_the_background(model: str) -
     given["fusion"][0] |= {"coordination": "rank0-broadcast", "membership": "fixed"}
     given["fusion"][0] |= {"launch": "ordered"}
     assert said(given, model) == "UNKNOWN"
+
+
+@pytest.mark.parametrize("name", ["background of world", "a of of world"])
+def test_a_group_that_is_called_as_launches_are_is_another_communicator(name: str) -> None:
+    """The call of such a group is no launch: what would mix the two up is left open."""
+    given = plan([member("a"), call("x", name), member("b"), wait("a", "b")])
+    given["groups"][name] = {"ranks": [0, 1]}
+    plain = plan([member("a"), call("x"), member("b"), wait("a", "b")])
+    for model in (*QUEUED, "gloo", "gloo-detail"):
+        assert said(given, model) in {said(plain, model), "UNKNOWN"}

@@ -102,7 +102,8 @@ def beside(
             raise refused
         verdict = moved(plan, one, decide(one.plan))
         found.append(verdict)
-        if any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings):
+        late = any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings)
+        if verdict.unknown and late:
             return verdict  # a budget, or a larger one, decides it
         if verdict.unknown or verdict.outcome is not found[0].outcome:
             raise refused  # which orders come up is not stated: all have to say the same

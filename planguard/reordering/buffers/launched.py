@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, below_masks, bits
+from planguard.reordering.buffers.merge import with_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,9 +149,7 @@ def _works(one: Element) -> list[str]:
 
 def in_full(ranks: Ranks, programs: Sequence[tuple[list[Any], dict[str, list[int]]]]) -> FixedPlan:
     """Return the plan that programs make, with the buffers that are not negotiated."""
-    groups = {**ranks.head.get("groups", {})}
-    for _, more in programs:
-        groups |= {name: {"ranks": mine} for name, mine in more.items()}
+    groups = with_groups(ranks, [more for _, more in programs])
     left = [spec for spec in ranks.fusion if spec.get("coordination", "none") != "negotiated"]
     head = {**ranks.head, "groups": groups, **({"fusion": left} if left else {})}
     return written(head, {str(rank): actions for rank, (actions, _) in enumerate(programs)})
@@ -175,18 +174,16 @@ def launched(
             windows[-1][1] = max(windows[-1][1], last)
         else:
             windows.append([first, last])
+    of_part: list[list[int]] = [[] for _ in range(parts)]
+    for at, one in enumerate(program.elements):
+        of_part[one.part].append(at)
     actions: list[Any] = []
     part = 0
     while part < parts:
-        window = next((one for one in windows if one[0] == part), None)
-        last = part if window is None else window[1]
-        inside = [at for at, one in enumerate(program.elements) if part <= one.part <= last]
-        if window is not None:
-            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
-        elif len(inside) == 1:
-            actions.append(_plain(program.elements[inside[0]]))
-        elif inside:
-            actions.append({"op": "unordered", "body": _window(program, inside, order, refused)})
+        last = next((end for first, end in windows if first == part), part)
+        inside = list(itertools.chain.from_iterable(of_part[part : last + 1]))
+        body = _window(program, inside, order, refused)
+        actions += [{"op": "unordered", "body": body}] if len(body) > 1 else body
         part = last + 1
     return actions, {_own(group): mine for group, mine in groups.items()}
 
@@ -196,7 +193,7 @@ def _own(group: str) -> str:
 
 
 def _alone(member: Member) -> str:
-    return f"{member[1]} in the background of {member[0]}"
+    return f"{member} in the background"
 
 
 def _plain(one: Element) -> dict[str, Any]:

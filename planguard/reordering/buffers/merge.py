@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.fixed import FixedPlan, written
 from planguard.verdict import Flushed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from planguard.reordering.blocks import Leaf
     from planguard.reordering.buffers.play import Played
@@ -79,9 +81,21 @@ def write(ranks: Ranks, played: Sequence[Played]) -> FixedPlan:
     Raises:
         OrderError: The programs are no valid plan.
     """
-    groups = {**ranks.head.get("groups", {})}
-    for program in played:
-        groups |= {name: {"ranks": mine} for name, mine in program.groups.items()}
+    groups = with_groups(ranks, [program.groups for program in played])
     head = {**ranks.head, "groups": groups} if groups else ranks.head
     programs = {str(rank): program.actions for rank, program in enumerate(played)}
     return written(head, programs, [program.origins for program in played])
+
+
+def with_groups(ranks: Ranks, more: Iterable[Mapping[str, list[int]]]) -> dict[str, Any]:
+    """Return the groups of the plan with those that rewritten programs need.
+
+    Raises:
+        UndecidedError: The plan has a group of such a name, which is another communicator.
+    """
+    groups = dict(ranks.head.get("groups", {}))
+    for name, mine in itertools.chain.from_iterable(one.items() for one in more):
+        if name in ranks.head.get("groups", {}):
+            raise UndecidedError(f"the group name {name!r}, which stands for launches")
+        groups[name] = {"ranks": mine}
+    return groups

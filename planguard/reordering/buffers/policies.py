@@ -163,5 +163,6 @@ class Coordinated(_Base):
         """Return the group that stands for matching by name."""
         if not self.agreed.by_name:
             return None
-        buffer = self.held.buffer
-        return f"{self.held.ready.name(flush[0])} of {buffer.id}"
+        name, buffer = self.held.ready.name(flush[0]), self.held.buffer.id
+        # Names say anything: two members must not come to one group.
+        return f"{name!r} of {buffer!r}" if " of " in name + buffer else f"{name} of {buffer}"
