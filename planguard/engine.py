@@ -402,7 +402,7 @@ def _verdict(
     if not brief:
         findings = _beside(decider, decision, findings)
     findings.sort(key=lambda f: report_order(f.severity, f.code))
-    conditions = () if detail is Detail.OUTLINE else safe_iff(decider, decision)
+    conditions = () if brief else safe_iff(decider, decision)
     verdict = Verdict(
         decision.outcome,
         decider.model.name,

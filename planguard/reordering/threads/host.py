@@ -49,6 +49,7 @@ from planguard.reordering.threads.lanes import (
     widened,
 )
 from planguard.reordering.threads.orders import Orders, Way, orders_of_ranks
+from planguard.reordering.threads.two_orders import is_large, meets_alike, telling
 from planguard.semantics.model import Family, strict
 from planguard.verdict import Outcome
 
@@ -148,7 +149,7 @@ def _search(
 ) -> _Search:
     competes = _competes(flat, model)
     orders, unnamed = orders_of_ranks(flat, chained, model, any_source=competes)
-    return _Search(plan, flat, orders, model, options, fixed, unnamed)
+    return _Search(plan, flat, orders, model, options, fixed, chained, unnamed)
 
 
 def _unclear(flat: dict[str, Any], model: ExecutionModel) -> Reason | None:
@@ -236,6 +237,7 @@ class _Search:
     """The orders of one plan under one model.
 
     Attributes:
+        chained: The plan with every `threads` as an `unordered` block of chains.
         unnamed: Why calls that may change places cannot be told apart, if they cannot.
     """
 
@@ -245,6 +247,7 @@ class _Search:
     model: ExecutionModel
     options: CheckOptions
     fixed: Fixed
+    chained: FixedPlan
     unnamed: Reason | None = None
     runs: int = 0
     deadline: Deadline = field(init=False)
@@ -259,6 +262,9 @@ class _Search:
             UndecidedError: There are more than can be run.
             UndecidedError: A rooted collective that may be left early is in a batch.
         """
+        few = self._from_two_orders()
+        if few is not None:
+            return few
         ways = self.ways()
         # Each of them is run at least once: what would end at the limit need not begin.
         if math.prod(map(len, ways)) > LIMIT and not self.deadline.is_bounded:
@@ -275,6 +281,29 @@ class _Search:
                 found += [(*part, end) for part in self._parts(chosen, may_end, end, notes)]
         verdict = self._shown(found, CODE)
         return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+
+    def _from_two_orders(self) -> Verdict | None:
+        """Return POTENTIAL_DEADLOCK where orders are many, one of them ends and one is stuck.
+
+        What meets is the same in every order (``meets_alike``), and in the one that ends all of it
+        agrees: so no order mixes anything, and these two say what all say.
+        """
+        if self.unnamed or self.is_contested or not is_large(self.orders, LIMIT):
+            return None
+        if not meets_alike(self.orders, self.model):
+            return None
+        found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
+        for chosen in telling(self.orders, self.chained, self.model, self.options):
+            notes = self.notes(chosen, [[way, way] for way in chosen])
+            for end in self._ends(self.model):
+                found += [(*part, end) for part in self._parts(chosen, frozenset(), end, notes)]
+                outcomes = {part.outcome for part, _, _ in found}
+                if outcomes == {Outcome.SAFE, Outcome.DEADLOCK}:
+                    verdict = self._shown(found, CODE)
+                    return replace(verdict, evidence=replace(verdict.evidence, schedules=self.runs))
+                if outcomes == {Outcome.SAFE}:
+                    break  # another order is to get stuck
+        return None
 
     def _over_meetings(self, ways: list[list[Way]]) -> Verdict:
         """Return the verdict where messages compete: in each order, every way to meet."""

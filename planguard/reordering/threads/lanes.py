@@ -282,7 +282,9 @@ def orders_of(before: Sequence[Collection[int]], queues: Sequence[set[Any]]) -> 
     """Yield one order of calls per way to order those that share a queue.
 
     Sleep sets: two orders that differ only in calls without a common queue are one; each way is
-    yielded once (Godefroid; every trace exactly once for a fixed order of exploration).
+    yielded once (Godefroid; every trace exactly once for a fixed order of exploration). A call that
+    shares a queue with none that it may change places with is a persistent set of its own: where
+    it is free, every way has an order in which it is next, so no other call is tried there.
 
     Args:
         before: Per call, calls that are made before it.
@@ -295,8 +297,9 @@ def orders_of(before: Sequence[Collection[int]], queues: Sequence[set[Any]]) -> 
             followers[one].append(later)
     order: list[int] = []
     free = tuple(call for call, count in enumerate(left) if not count)
+    alone = _alone(before, queues)
     # One frame per call that was made: what is free, what sleeps, what was tried.
-    frames = [_Frame(free, frozenset(), iter(free))]
+    frames = [_Frame(free, frozenset(), _tried(free, alone))]
     if not free:
         yield from [] if before else [[]]
         return
@@ -323,7 +326,37 @@ def orders_of(before: Sequence[Collection[int]], queues: Sequence[set[Any]]) -> 
             top.done.add(call)
         else:
             free = (*(one for one in top.free if one != call), *opened)
-            frames.append(_Frame(free, kept, iter(free)))
+            frames.append(_Frame(free, kept, _tried(free, alone)))
+
+
+def _tried(free: tuple[int, ...], alone: Collection[int]) -> Iterator[int]:
+    """Yield the calls that are tried next where some are free."""
+    one = next((call for call in free if call in alone), None)
+    return iter(free if one is None else (one,))
+
+
+def _alone(before: Sequence[Collection[int]], queues: Sequence[set[Any]]) -> frozenset[int]:
+    """Return the calls that share no queue with a call that may come before them or after."""
+    ordered = [0] * len(before)
+    """Per call, bit mask of those that always come before it."""
+    for call, first in enumerate(before):  # a call stands behind those that come before it
+        for one in first:
+            ordered[call] |= ordered[one] | 1 << one
+    on: dict[Any, list[int]] = {}
+    for call, mine in enumerate(queues):
+        for queue in mine:
+            on.setdefault(queue, []).append(call)
+    shared = set[int]()
+    for calls in on.values():
+        # Calls of a queue that follow each other are a chain; where they do not, each of those
+        # that some other one of them stands beside has a choice.
+        if all(ordered[then] >> first & 1 for first, then in itertools.pairwise(calls)):
+            continue
+        for at, call in enumerate(calls):
+            for other in calls[at + 1 :]:
+                if not ordered[other] >> call & 1:
+                    shared |= {call, other}
+    return frozenset(range(len(before))) - shared
 
 
 def _undo(order: list[int], left: list[int], followers: list[list[int]]) -> None:

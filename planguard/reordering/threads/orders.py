@@ -105,22 +105,56 @@ class Orders:
         An `exit` in a thread comes before or after each call of the others: what comes after it
         is never called, so orders of that are one.
         """
-        for series in _in_series(self.items):
-            program = _Program()
-            program.add(series, (), frozenset())
-            before = program.with_needs(self.needs)
-            queues = [
-                self._queues(fields) if home else set()
-                for fields, home in zip(program.fields, program.homes, strict=True)
-            ]
-            if self.numbered:
-                _count_messages(program, queues)
+        for program, before, queues in self._laid_out():
             exits = program.exits()
             if exits:
                 yield from self._leaving(program, before, queues, exits)
                 continue
             for order in orders_of(before, queues):
                 yield self._way(program, order, queues)
+
+    def count(self, limit: int) -> int:
+        """Return how many ways there are, or ``limit`` when there are at least as many."""
+        if any(fields["op"] == "exit" for fields in leaves(self.items)):
+            return sum(1 for _ in itertools.islice(self.ways(), limit))
+        orders = (
+            order
+            for _, before, queues in self._laid_out()
+            for order in orders_of(before, queues)
+        )
+        return sum(1 for _ in itertools.islice(orders, limit))
+
+    def way(self, actions: Sequence[int]) -> Way | None:
+        """Return the way in which actions are called in a given order.
+
+        None where there are several programs, blocks of open order or an exit in a thread: then the
+        order of the calls does not say it all.
+        """
+        found = list(itertools.islice(self._laid_out(), 2))
+        program, before, queues = found[0]
+        if len(found) > 1 or program.exits():
+            return None
+        number = {fields[AT]: at for at, fields in enumerate(program.fields)}
+        order = [number[action] for action in actions if action in number]
+        place = {at: turn for turn, at in enumerate(order)}
+        if len(place) < len(before):
+            return None
+        if any(place[one] > place[at] for at, first in enumerate(before) for one in first):
+            return None
+        return self._way(program, order, queues)
+
+    def _laid_out(self) -> Iterator[tuple[_Program, list[frozenset[int]], list[set[Any]]]]:
+        """Yield every program, the calls before each of its calls, and the queues of each."""
+        for series in _in_series(self.items):
+            program = _Program()
+            program.add(series, (), frozenset())
+            queues = [
+                self._queues(fields) if home else set()
+                for fields, home in zip(program.fields, program.homes, strict=True)
+            ]
+            if self.numbered:
+                _count_messages(program, queues)
+            yield program, program.with_needs(self.needs), queues
 
     def _leaving(
         self,
@@ -178,20 +212,26 @@ class Orders:
         return replace(way, calls=calls)
 
     def _way(self, program: _Program, order: list[int], queues: Sequence[set[Any]]) -> Way:
-        earlier: dict[int, list[int]] = {}
-        """Per outermost fork, the places of its calls so far."""
+        earlier: dict[int, dict[Home, list[int]]] = {}
+        """Per outermost fork and thread, the places of its calls so far."""
         places: dict[int, int] = {}
         calls: list[Call] = []
         for place, at in enumerate(order):
             home, action = program.homes[at], program.fields[at][AT]
             places[action] = place
-            mine = earlier.setdefault(home[0][0], []) if home else []
+            threads = earlier.setdefault(home[0][0], {}) if home else {}
+            # Of each thread the last one: it makes the others before that.
             behind = tuple(
-                one
-                for one in mine
-                if queues[order[one]] & queues[at] and is_beside(program.homes[order[one]], home)
+                sorted(
+                    last
+                    for other, mine in threads.items()
+                    if is_beside(other, home)
+                    for last in itertools.islice(
+                        (one for one in reversed(mine) if queues[order[one]] & queues[at]), 1
+                    )
+                )
             )
-            mine.append(place)
+            threads.setdefault(home, []).append(place)
             after = tuple(sorted(places[one] for one in self.needs.get(action, ())))
             calls.append(Call(home, behind, after))
         return Way(tuple(program.fields[at] for at in order), tuple(calls))
