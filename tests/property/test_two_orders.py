@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import planguard
 import pytest
 from oracle import opened
-from planguard.reordering.threads import host
 from property.compared import compare
+
+import planguard
+from planguard.reordering.threads import host
 
 Item = dict[str, Any]
 CI, CAMPAIGN, STATES = 40, 2_000, 3_000

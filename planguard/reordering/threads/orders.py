@@ -118,9 +118,7 @@ class Orders:
         if any(fields["op"] == "exit" for fields in leaves(self.items)):
             return sum(1 for _ in itertools.islice(self.ways(), limit))
         orders = (
-            order
-            for _, before, queues in self._laid_out()
-            for order in orders_of(before, queues)
+            order for _, before, queues in self._laid_out() for order in orders_of(before, queues)
         )
         return sum(1 for _ in itertools.islice(orders, limit))
 
