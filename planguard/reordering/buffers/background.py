@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind
+from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.buffers.findings import moved
-from planguard.reordering.buffers.launched import in_full, launched, taken, told
+from planguard.reordering.buffers.launched import in_full, launched, own_of, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.rank import extensions
 from planguard.semantics.model import Family
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from planguard.execution.findings.reason import UndecidedError
+    from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.buffers.launched import Member, Program
     from planguard.reordering.buffers.ranks import Ranks
+    from planguard.reordering.threads.created import Communicator
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding, Verdict
 
@@ -71,7 +74,7 @@ def beside(
         UndecidedError: ``refused``, where this does not decide it either.
         EveryRankError: Ranks stand for others of their program.
     """
-    is_queued = rules.family is Family.DEVICE and not rules.lazy_init
+    is_queued = rules.family is Family.DEVICE
     is_held = rules.family is Family.HOST and rules.pre_barrier and not rules.one_lock
     negotiated = [one for one in ranks.buffers if one.coordination == "negotiated"]
     if not negotiated or not (is_queued or is_held):
@@ -85,33 +88,89 @@ def beside(
             raise refused
         _refuse_other_sizes(programs, refused)
         messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
-        fixed = iter([in_full(ranks, messages)])
-    else:
-        if not _holds_nobody_up(programs):
+        held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
+        if _speaks_of(held[0], programs):
+            raise refused
+        return _said(held, programs)
+
+    def launches(programs: Sequence[Program], wanted: Outcome | None = None) -> list[Verdict]:
+        if not _holds_nobody_up(ranks, programs):
             raise refused
         fixed = (
-            in_full(ranks, [launched(one, order, groups, refused) for one in programs])
+            in_full(ranks, [_launched(one, order, groups, rules, refused) for one in programs])
             for order in _orders(programs)
         )
-    # A background thread of two groups has no order that both share: then not every choice of
-    # places happens.
-    is_shown = is_held or all(len({group for group, _ in one.members}) < 2 for one in programs)
+        return _verdicts(plan, fixed, decide, refused, wanted)
+
+    programs = [one.with_creations(rank, rules, refused) for rank, one in enumerate(programs)]
+    found = launches(programs)
+    if found[0].safe or found[0].unknown:
+        return _said(found, programs)
+    if any(len({group for group, _ in one.members}) > 1 for one in programs):
+        raise refused  # no order that two of its groups share: not every choice of places happens
+    if _is_apart(programs):
+        return _said(found, programs)
+    # What a host makes before a member in some orders only is not kept apart from it there, so
+    # some of them do not happen. These do; where they say the same, that is what all say.
+    for first in (True, False):
+        fewer = [one.created(first=first) for one in programs]
+        if _is_apart(fewer) and (apart := launches(fewer, found[0].outcome)):
+            return _said(apart, fewer)
+    raise refused
+
+
+def _is_apart(programs: Sequence[Program]) -> bool:
+    """Whether what is made before a member in some order is made before it in all."""
+    return _made_before(programs, always=True) == _made_before(programs, always=False)
+
+
+def _verdicts(
+    plan: Plan,
+    fixed: Iterator[FixedPlan],
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+    wanted: Outcome | None = None,
+) -> list[Verdict]:
+    """Return the verdicts on the orders of members, which say the same.
+
+    There are none where the first of them does not say what is wanted.
+
+    Raises:
+        UndecidedError: ``refused``: one is not decided, or they do not.
+    """
     found: list[Verdict] = []
     for one in fixed:
         if len(found) == ORDERS:
             raise refused
         verdict = moved(plan, one, decide(one.plan))
+        if wanted is not None and verdict.outcome is not wanted:
+            return []
         found.append(verdict)
         late = any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings)
         if verdict.unknown and late:
-            return verdict  # a budget, or a larger one, decides it
+            return [verdict]  # a budget, or a larger one, decides it
         if verdict.unknown or verdict.outcome is not found[0].outcome:
             raise refused  # which orders come up is not stated: all have to say the same
-        if not (is_shown or verdict.safe) or (is_held and _speaks_of(verdict, programs)):
-            raise refused
         if verdict.outcome is Outcome.POTENTIAL_DEADLOCK:
             break  # it happens, and so does a run that ends, whatever other orders there are
-    return _said(found, programs)
+    return found
+
+
+def _launched(
+    program: Program,
+    order: Sequence[tuple[Member, frozenset[Communicator]]],
+    groups: dict[str, list[int]],
+    rules: ExecutionModel,
+    refused: UndecidedError,
+) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return a program with launches; the background has its communicators from the beginning."""
+    actions, more = launched(program, order, groups, refused)
+    if not rules.lazy_init:
+        return actions, more
+    first = {group: program.elements[at].at for (group, _), at in program.members.items()}
+    created = [{"op": "init", "group": own_of(group), AT: at} for group in groups
+               if (at := first.get(group)) is not None]  # fmt: skip
+    return [*created, *actions], more
 
 
 def _said(found: Sequence[Verdict], programs: Sequence[Program]) -> Verdict:
@@ -192,11 +251,19 @@ def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) ->
                 raise refused
 
 
-def _holds_nobody_up(programs: Sequence[Program]) -> bool:
-    """Whether no call holds a host up, but for waits for members that cannot do so in a circle."""
+def _holds_nobody_up(ranks: Ranks, programs: Sequence[Program]) -> bool:
+    """Whether no call holds a host up for ever.
+
+    What may hold it up is a wait for a member, until all have submitted it, and making a
+    communicator, until all are at it; and they cannot do so in a circle.
+    """
     for program in programs:
-        if program.kept or not {one.fields["op"] for one in program.elements} <= QUEUED:
+        if program.kept or not {one.fields["op"] for one in program.elements} <= _MADE:
             return False
+        for group, *pair in program.creations:
+            users = pair or ranks.members[group]
+            if any((group, *pair) not in programs[rank].creations for rank in users):
+                return False  # a host stands there for ever
     try:
         TopologicalSorter(_before(programs, always=False)).prepare()
     except CycleError:
@@ -204,51 +271,76 @@ def _holds_nobody_up(programs: Sequence[Program]) -> bool:
     return True
 
 
+_MADE = QUEUED | {"init"}
+
+
 def _before(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:
     """Return what is waited for before a member is submitted: always, or in some order.
 
-    A rank and the number of a part stand for all that the rank has waited for by the end of it.
+    A rank and the number of a part stand for all that the rank has waited for by the end of it. A
+    communicator stands for being made: like a member that is submitted, and waited for at once.
     """
     found: dict[Any, set[Any]] = {}
     for rank, program in enumerate(programs):
-        submitted: dict[int, list[int]] = {}
-        for member, at in program.members.items():
+        reached: dict[int, list[tuple[int, Any]]] = {}
+        stands: dict[int, list[Any]] = {}
+        for node, at in (*program.members.items(), *program.creations.items()):
             part = program.elements[at].part
-            submitted.setdefault(part, []).append(at)
-            found.setdefault(member, set()).add((rank, part - 1))
+            reached.setdefault(part, []).append((at, node))
+            found.setdefault(node, set()).add((rank, part - 1))
+        for node, at in program.creations.items():
+            stands.setdefault(at, []).append(node)
         for part in range(program.elements[-1].part if program.elements else 0):
             found[rank, part] = {(rank, part - 1)} if part else set()
         for at, one in enumerate(program.elements):
             for other in one.waits:
-                first = program.elements[other].member
+                stands.setdefault(at, []).append(program.elements[other].member)
+            for first in stands.get(at, ()):
                 found.setdefault((rank, one.part), set()).add(first)
-                for place in submitted.get(one.part, ()):
-                    later = program.elements[place]
-                    holds = at in later.below if always else place not in one.below
-                    if holds and place != other:
-                        found[later.member].add(first)
+                for place, later in reached.get(one.part, ()):
+                    holds = (
+                        at in program.elements[place].below if always else place not in one.below
+                    )
+                    if holds and later != first:
+                        found[later].add(first)
     return found
 
 
-def _orders(programs: Sequence[Program]) -> Iterator[tuple[Member, ...]]:
-    """Yield the orders in which the members of each group may be launched."""
-    before = _before(programs, always=True)
-    members = list(dict.fromkeys(name for one in programs for name in one.members))
-    place = {name: at for at, name in enumerate(members)}
-    masks: dict[Any, int] = {}
+def _behind(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:
+    """Return for every member, and what is made, all members and what is made before it."""
+    before = _before(programs, always=always)
+    named = {node for one in programs for node in (*one.members, *one.creations)}
+    behind: dict[Any, set[Any]] = {}
     for node in TopologicalSorter(before).static_order():
-        mask = 0
-        for first in before.get(node, ()):
-            mask |= masks[first] | (1 << place[first] if first in place else 0)
-        masks[node] = mask
+        behind[node] = set[Any]().union(
+            *(behind[first] | ({first} & named) for first in before.get(node, ()))
+        )
+    return behind
+
+
+def _made_before(
+    programs: Sequence[Program], *, always: bool
+) -> dict[Member, frozenset[Communicator]]:
+    """Return for every member what is made before all ranks have submitted it."""
+    behind = _behind(programs, always=always)
+    made = {node for one in programs for node in one.creations}
+    members = dict.fromkeys(name for one in programs for name in one.members)
+    return {name: frozenset(behind[name] & made) for name in members}
+
+
+def _orders(
+    programs: Sequence[Program],
+) -> Iterator[tuple[tuple[Member, frozenset[Communicator]], ...]]:
+    """Yield the orders in which the members of each group may be launched."""
+    behind = _behind(programs, always=True)
+    made = _made_before(programs, always=True)
     each: list[list[tuple[Member, ...]]] = []
-    for group in dict.fromkeys(group for group, _ in members):
-        mine = [name for name in members if name[0] == group]
+    for group in dict.fromkeys(group for group, _ in made):
+        mine = [name for name in made if name[0] == group]
         below = [
-            sum(1 << at for at, first in enumerate(mine) if masks[name] >> place[first] & 1)
-            for name in mine
+            sum(1 << at for at, first in enumerate(mine) if first in behind[name]) for name in mine
         ]
         some = itertools.islice(extensions(below), ORDERS + 1)
         each.append([tuple(mine[at] for at in order) for order in some])
     for chosen in itertools.product(*each):
-        yield tuple(itertools.chain.from_iterable(chosen))
+        yield tuple((name, made[name]) for name in itertools.chain.from_iterable(chosen))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, below_masks, bits
 from planguard.reordering.buffers.merge import with_groups
+from planguard.reordering.threads.created import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from planguard.plan.fixed import FixedPlan
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.ranks import Ranks
+    from planguard.reordering.threads.created import Communicator
+    from planguard.semantics.model import ExecutionModel
 
 Member = tuple[str, str]
 """Group that negotiates, and the name of a member."""
@@ -55,11 +58,59 @@ class Program:
 
     elements: list[Element]
     kept: dict[int, dict[str, Any]]
+    creations: dict[Communicator, int] = field(default_factory=dict)
+    """Communicators that the rank makes, by the elements in which its host stands for that."""
 
     @cached_property
     def members(self) -> dict[Member, int]:
         """Its members, by their elements; asked once they are known."""
         return {one.member: at for at, one in enumerate(self.elements) if one.member is not None}
+
+    def with_creations(self, rank: int, model: ExecutionModel, refused: UndecidedError) -> Program:
+        """Return the program with the communicators that its calls make.
+
+        Raises:
+            UndecidedError: ``refused``: which of several calls of a part is the first is open.
+        """
+        made: dict[Communicator, int] = {}
+        before: set[Communicator] = set()
+        for _, each in itertools.groupby(
+            range(len(self.elements)), lambda at: self.elements[at].part
+        ):
+            first: dict[Communicator, list[int]] = {}
+            for at in each:
+                if self.elements[at].member is None:
+                    for one in made_by(self.elements[at].fields, rank, model) - before:
+                        first.setdefault(one, []).append(at)
+            for one, users in first.items():
+                lead = users[0]
+                if any(lead not in self.elements[at].below for at in users[1:]):
+                    raise refused
+                made[one] = lead
+            before |= first.keys()
+        if len(set(made.values())) < len(made):
+            raise refused  # a call that makes two: one after the other
+        return replace(self, creations=made)
+
+    def created(self, *, first: bool) -> Program:
+        """Return the program in those orders in which each part makes communicators first, or last.
+
+        That is, before its members, or behind them, where the program leaves it open.
+        """
+        below = [set(one.below) for one in self.elements]
+        for at in self.creations.values():
+            for place in self.members.values():
+                is_open = place not in below[at] and at not in below[place]
+                if not is_open or self.elements[place].part != self.elements[at].part:
+                    continue
+                one, then = (at, place) if first else (place, at)
+                for over in range(len(below)):
+                    if over == then or then in below[over]:
+                        below[over] |= below[one] | {one}
+        elements = [
+            replace(one, below=mine) for one, mine in zip(self.elements, below, strict=True)
+        ]
+        return replace(self, elements=elements)
 
 
 # --- taking apart ------------------------------------------------------------------------------
@@ -157,11 +208,19 @@ def in_full(ranks: Ranks, programs: Sequence[tuple[list[Any], dict[str, list[int
 
 def launched(
     program: Program,
-    order: Sequence[Member],
+    order: Sequence[tuple[Member, frozenset[Communicator]]],
     groups: dict[str, list[int]],
     refused: UndecidedError,
 ) -> tuple[list[Any], dict[str, list[int]]]:
-    """Return a program in which members may be launched anywhere up to the wait for them."""
+    """Return a program in which members may be launched anywhere up to the wait for them.
+
+    Args:
+        program: The program.
+        order: The members in the order of their launches, each with the communicators that are made
+            before it is submitted everywhere: no launch comes before.
+        groups: The groups that negotiate.
+        refused: What is raised where calls cannot be told apart.
+    """
     parts = max((one.part for one in program.elements), default=-1) + 1
     ends = dict.fromkeys(program.members.values(), parts - 1)
     for one in program.elements:
@@ -185,10 +244,11 @@ def launched(
         body = _window(program, inside, order, refused)
         actions += [{"op": "unordered", "body": body}] if len(body) > 1 else body
         part = last + 1
-    return actions, {_own(group): mine for group, mine in groups.items()}
+    return actions, {own_of(group): mine for group, mine in groups.items()}
 
 
-def _own(group: str) -> str:
+def own_of(group: str) -> str:
+    """Return the group on which the background of a group launches."""
     return f"background of {group}"
 
 
@@ -202,7 +262,10 @@ def _plain(one: Element) -> dict[str, Any]:
 
 
 def _window(
-    program: Program, inside: Sequence[int], order: Sequence[Member], refused: UndecidedError
+    program: Program,
+    inside: Sequence[int],
+    order: Sequence[tuple[Member, frozenset[Communicator]]],
+    refused: UndecidedError,
 ) -> list[dict[str, Any]]:
     """Return the body of a block: other calls as the program has them, members in one order."""
     elements = program.elements
@@ -220,19 +283,24 @@ def _window(
             front = set(others) - {low for at in others for low in elements[at].below}
     for at in inside:
         after[at] |= set(elements[at].waits) & set(inside)
-    for group in dict.fromkeys(group for group, _ in order):
+    for name, made in order:
+        place = program.members.get(name)
+        if place is not None and place in after:
+            first = {program.creations[one] for one in made & program.creations.keys()}
+            after[place] |= first & set(inside)
+    for group in dict.fromkeys(group for (group, _), _ in order):
         chain = [
-            program.members[one] for one in order if one[0] == group and one in program.members
+            program.members[one] for one, _ in order if one[0] == group and one in program.members
         ]
         chain = [at for at in chain if at in after]
-        for first, then in itertools.pairwise(chain):
-            after[then].add(first)
+        for one, then in itertools.pairwise(chain):
+            after[then].add(one)
     body = []
     for at in inside:
         action = _plain(elements[at])
         member = elements[at].member
         if member is not None:
-            action |= {"group": _own(member[0]), "label": member[1]}
+            action |= {"group": own_of(member[0]), "label": member[1]}
         action["id"] = names[at]
         if after[at]:
             action["after"] = [names[one] for one in sorted(after[at])]
