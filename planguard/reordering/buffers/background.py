@@ -27,6 +27,7 @@ from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
+from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.findings import moved
 from planguard.reordering.buffers.launched import in_full, launched, own_of, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
@@ -306,39 +307,46 @@ def _before(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]
     return found
 
 
-def _behind(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:
-    """Return for every member, and what is made, all members and what is made before it."""
+def _behind(programs: Sequence[Program], *, always: bool) -> tuple[list[Any], dict[Any, int]]:
+    """Return all members and what is made, and for each a bit mask of those before it."""
     before = _before(programs, always=always)
-    named = {node for one in programs for node in (*one.members, *one.creations)}
-    behind: dict[Any, set[Any]] = {}
+    named = list(dict.fromkeys(node for one in programs for node in (*one.members, *one.creations)))
+    bit = {node: 1 << at for at, node in enumerate(named)}
+    behind: dict[Any, int] = {}
     for node in TopologicalSorter(before).static_order():
-        behind[node] = set[Any]().union(
-            *(behind[first] | ({first} & named) for first in before.get(node, ()))
-        )
-    return behind
+        mask = 0
+        for first in before.get(node, ()):
+            mask |= behind[first] | bit.get(first, 0)
+        behind[node] = mask
+    return named, behind
 
 
 def _made_before(
     programs: Sequence[Program], *, always: bool
 ) -> dict[Member, frozenset[Communicator]]:
     """Return for every member what is made before all ranks have submitted it."""
-    behind = _behind(programs, always=always)
-    made = {node for one in programs for node in one.creations}
     members = dict.fromkeys(name for one in programs for name in one.members)
-    return {name: frozenset(behind[name] & made) for name in members}
+    made = {node for one in programs for node in one.creations}
+    if not made:
+        return dict.fromkeys(members, frozenset())
+    named, behind = _behind(programs, always=always)
+    mask = sum(1 << at for at, node in enumerate(named) if node in made)
+    return {name: frozenset(named[at] for at in bits(behind[name] & mask)) for name in members}
 
 
 def _orders(
     programs: Sequence[Program],
 ) -> Iterator[tuple[tuple[Member, frozenset[Communicator]], ...]]:
     """Yield the orders in which the members of each group may be launched."""
-    behind = _behind(programs, always=True)
+    named, behind = _behind(programs, always=True)
+    place = {node: at for at, node in enumerate(named)}
     made = _made_before(programs, always=True)
     each: list[list[tuple[Member, ...]]] = []
     for group in dict.fromkeys(group for group, _ in made):
         mine = [name for name in made if name[0] == group]
         below = [
-            sum(1 << at for at, first in enumerate(mine) if first in behind[name]) for name in mine
+            sum(1 << at for at, first in enumerate(mine) if behind[name] >> place[first] & 1)
+            for name in mine
         ]
         some = itertools.islice(extensions(below), ORDERS + 1)
         each.append([tuple(mine[at] for at in order) for order in some])

@@ -221,6 +221,7 @@ def launched(
         groups: The groups that negotiate.
         refused: What is raised where calls cannot be told apart.
     """
+    order = [one for one in order if one[0] in program.members]
     parts = max((one.part for one in program.elements), default=-1) + 1
     ends = dict.fromkeys(program.members.values(), parts - 1)
     for one in program.elements:
@@ -283,18 +284,17 @@ def _window(
             front = set(others) - {low for at in others for low in elements[at].below}
     for at in inside:
         after[at] |= set(elements[at].waits) & set(inside)
+    chains: dict[str, int] = {}
+    """Per group, the member in front."""
     for name, made in order:
-        place = program.members.get(name)
-        if place is not None and place in after:
-            first = {program.creations[one] for one in made & program.creations.keys()}
-            after[place] |= first & set(inside)
-    for group in dict.fromkeys(group for (group, _), _ in order):
-        chain = [
-            program.members[one] for one, _ in order if one[0] == group and one in program.members
-        ]
-        chain = [at for at in chain if at in after]
-        for one, then in itertools.pairwise(chain):
-            after[then].add(one)
+        place = program.members[name]
+        if place not in after:
+            continue
+        first = {program.creations[one] for one in made & program.creations.keys()}
+        after[place] |= first & after.keys()
+        if name[0] in chains:
+            after[place].add(chains[name[0]])
+        chains[name[0]] = place
     body = []
     for at in inside:
         action = _plain(elements[at])
