@@ -3,13 +3,15 @@
 A member is launched in the background once all ranks have submitted it, in an order that all share,
 on a communicator that nobody else uses (ADR 0036). So, as plans without these buffers:
 
-* **One queue per device or communicator, and no call that holds a host up** (``nccl`` and its
-  kind). A host stands still only where it waits for a member that another rank has not submitted.
+* **One queue per device or communicator, and no call that holds a host up** (the models of
+  devices). A host stands still only where it waits for a member that another rank has not submitted.
   Where no two of them can do so for each other, the executions are these: one order of all members,
   and on each rank every launch anywhere between what comes before the member is submitted and the
   wait for it. Any such choice is possible: of the launches that still wait for a rank, the first in
   the order waits for none that itself waits. Each order is a plan in which the calls from a member
-  to its wait are a block of open order, and the members in it a chain.
+  to its wait are a block of open order, and the members in it a chain. A host that makes a
+  communicator stands there until all of its members are at it: like one that waits for a member
+  that it submits there. What is made before a rank submits a member comes before its launches.
 * **A barrier in front of a collective** (``gloo-detail``). A launch needs nobody but the background
   threads, and these go through one order; so a wait for a member ends when all ranks have submitted
   it, and nothing else is held up. That is what a message to each other member of the group says,
