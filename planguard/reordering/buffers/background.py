@@ -3,8 +3,8 @@
 A member is launched in the background once all ranks have submitted it, in an order that all share,
 on a communicator that nobody else uses (ADR 0036). So, as plans without these buffers:
 
-* **One queue per device or communicator, and no call that holds a host up** (the models of
-  devices). A host stands still only where it waits for a member that another rank has not submitted.
+* **One queue per device or communicator, and no call that holds a host up** (models of devices).
+  A host stands still only where it waits for a member that another rank has not submitted.
   Where no two of them can do so for each other, the executions are these: one order of all members,
   and on each rank every launch anywhere between what comes before the member is submitted and the
   wait for it. Any such choice is possible: of the launches that still wait for a rank, the first in
