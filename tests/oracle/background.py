@@ -67,9 +67,7 @@ def outcome_of(plan: Item, model: str, plans: int = PLANS, states: int = STATES)
     ], 0).outcome  # fmt: skip
 
 
-def every_launch(
-    plan: Item, model: str, plans: int = PLANS, states: int = STATES
-) -> list[Item]:
+def every_launch(plan: Item, model: str, plans: int = PLANS, states: int = STATES) -> list[Item]:
     """Return the plans without buffers that a plan can become, each once.
 
     Raises:
