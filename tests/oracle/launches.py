@@ -245,6 +245,58 @@ def created(seed: int, plan: Item) -> Item:
     return plan | {"ranks": ranks}
 
 
+def standing(seed: int) -> Item:
+    """Return a plan in which hosts submit, create and wait in much the same order, before calls
+    that are behind every member: whether hosts get through is nearly all that is open.
+    """
+    rng = random.Random(f"standing {seed}")
+    world = rng.choice([2, 2, 3])
+    everyone = list(range(world))
+    groups = {"world": everyone, "a": everyone, "b": everyone}
+    if world > 2:
+        groups |= {"p12": [1, 2], "p02": [0, 2]}
+    home = rng.choice(["world", "a", *(["p12"] if world > 2 else [])])
+    members = [f"m{n}" for n in range(rng.choice([1, 1, 2]))]
+    call: Item = {"op": "all_reduce", "async": True, "bytes": 4, "group": home}
+    made = rng.sample(list(groups), rng.randint(1, min(3, len(groups))))
+    steps: list[tuple[list[int], Item]] = [
+        (groups[home], call | {"id": name, "work": name, "label": name}) for name in members
+    ]
+    for name in made:
+        create: Item = {"op": "init", "group": name}
+        if rng.random() < 0.2:
+            create = {"op": "all_reduce", "async": True, "bytes": 8, "group": name, "label": name}
+        steps.insert(rng.randint(0, len(steps)), (groups[name], create))
+    for name in members:
+        first = next(at for at, (_, one) in enumerate(steps) if one.get("id") == name)
+        wait = (groups[home], {"op": "wait", "work": name})
+        steps.insert(rng.randint(first + 1, len(steps)), wait)
+    used = [name for name in (*made, "b") if rng.random() < 0.7]
+    programs = []
+    for rank in everyone:
+        mine = list(steps)
+        for _ in range(rng.choice([0, 0, 1, 1, 2])):
+            moved = mine.pop(rng.randrange(len(mine)))
+            low, high = 0, len(mine)
+            for at, (_, one) in enumerate(mine):
+                if one.get("work") == moved[1].get("work", ""):
+                    low, high = (at + 1, high) if moved[1]["op"] == "wait" else (low, at)
+            mine.insert(rng.randint(low, high), moved)
+        tail = [
+            {"op": "all_reduce", "bytes": 8, "group": name, "label": f"x{name}"}
+            for name in used
+            if rank in groups[name]
+        ]
+        programs.append([one for who, one in mine if rank in who] + tail)
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": world,
+        "groups": {name: {"ranks": who} for name, who in groups.items() if name != "world"},
+        "fusion": [{"id": "f", "group": home, "members": members, "coordination": "negotiated"}],
+        "ranks": {str(rank): {"actions": actions} for rank, actions in enumerate(programs)},
+    }
+
+
 def draw(seed: int) -> Item:
     """Return any plan, one of four with crossed waits, or one of four of three ranks."""
     return {1: apart, 3: crossed}.get(seed % 4, random_plan)(seed)

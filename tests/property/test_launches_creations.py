@@ -45,6 +45,8 @@ BY_HAND = {
     # As before by a first use. The thread of rank 0 may be late: behind a kernel that waits for m.
     ("maw", "mwa"): "POTENTIAL_DEADLOCK",
     ("msw", "mwr"): "POTENTIAL_DEADLOCK",
+    # While the host stands at A its thread may launch m in front of x; behind it, both are stuck.
+    ("mxw", "mwx"): "POTENTIAL_DEADLOCK",
     # Rank 0 stands where it has not submitted what rank 1 waits for.
     ("Amw", "mwA"): "DEADLOCK",
     ("amw", "mwa"): "DEADLOCK",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from oracle.background import MODELS, every_launch, outcome_of
-from oracle.launches import created, draw
+from oracle.launches import created, draw, standing
 from oracle.program import OracleUnsupported
 
 import planguard
@@ -19,10 +19,16 @@ LAZY = "nccl-lazy"
 
 
 def drawn(seed: int) -> tuple[str, Item]:
-    """Return a model and a plan: with creations in half of those whose model creates lazily."""
+    """Return a model and a plan: of those whose model creates lazily, every fourth has creations
+    anywhere, and every other one has little else.
+    """
     model = MODELS[seed // 4 % len(MODELS)]
-    plan = draw(seed)
-    return model, created(seed, plan) if model == LAZY and seed // 16 % 2 else plan
+    if model != LAZY:
+        return model, draw(seed)
+    place = (seed + seed // 16) % 4
+    return model, {1: lambda: created(seed, draw(seed)), 2: lambda: draw(seed)}.get(
+        place, lambda: standing(seed)
+    )()
 
 
 def compare(
