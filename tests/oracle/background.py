@@ -5,6 +5,11 @@ of its rank. A coordinator picks members that all ranks of the group have submit
 other; each background thread launches them in that order, at any time after the pick. A host stands
 still at a wait for a member until its own thread has launched it. What each rank issues in the
 end, host and thread together, is a plan without buffers, which the enumerator decides.
+
+A call that creates a communicator, by `init` or, where that is lazy, by its first use, holds its
+host up until the hosts of all members are at it; the thread goes on meanwhile. So it stands in
+the plan where it is over, behind what the thread launched till then. The communicator of the
+threads is made in the background and holds nobody up: there it is made first of all.
 """
 
 from __future__ import annotations
@@ -16,14 +21,17 @@ from typing import Any
 
 from oracle.enumerator import Effort, combine, enumerate_plan
 from oracle.flushes import every_action, orders
-from oracle.program import OracleUnsupported
+from oracle.models import MODELS as RULES
+from oracle.program import COLLECTIVES, POINT_TO_POINT, REGISTERED, OracleUnsupported
 
 Item = dict[str, Any]
 Issued = tuple[tuple[str, ...], ...]
 """What each rank issues, one after the other, as JSON."""
-MODELS = ("nccl", "nccl-eager", "nccl-serialized")
+Communicator = tuple[str, tuple[int, ...]]
+"""Its name, and the ranks that have to be there when it is created."""
+MODELS = ("nccl", "nccl-eager", "nccl-serialized", "nccl-lazy")
 PLANS, STATES, ORDERS = 60, 20_000, 64
-HOST_BLOCKS = ("host_sync", "init", "new_group", "destroy", "exit", "test", "drop", "probe")
+HOST_BLOCKS = ("host_sync", "barrier", "new_group", "destroy", "exit", "test", "drop", "probe")
 UNPLAYED = ("choice", "threads", "repeat", "batch", "coalesced", "event_record", "event_wait")
 
 
@@ -35,11 +43,13 @@ class Step:
         text: what is issued, as JSON; empty for a member, which is submitted only.
         submits: name of the member that this is, or empty.
         needs: names of the members that have to be launched here before.
+        creates: the communicator that this creates, if it is the first here to use it.
     """
 
     text: str
     submits: str = ""
     needs: frozenset[str] = frozenset()
+    creates: Communicator | None = None
 
 
 def outcome_of(plan: Item, model: str, plans: int = PLANS, states: int = STATES) -> str:
@@ -52,12 +62,12 @@ def outcome_of(plan: Item, model: str, plans: int = PLANS, states: int = STATES)
         raise OracleUnsupported(f"launches by a background thread under {model}")
     return combine([
         ending
-        for fixed in every_launch(plan, plans, states)
+        for fixed in every_launch(plan, model, plans, states)
         for ending in enumerate_plan(fixed, model, Effort(verify=0)).endings
     ], 0).outcome  # fmt: skip
 
 
-def every_launch(plan: Item, plans: int = PLANS, states: int = STATES) -> list[Item]:
+def every_launch(plan: Item, model: str, plans: int = PLANS, states: int = STATES) -> list[Item]:
     """Return the plans without buffers that a plan can become, each once.
 
     Raises:
@@ -72,7 +82,7 @@ def every_launch(plan: Item, plans: int = PLANS, states: int = STATES) -> list[I
         program = plan["ranks"][str(rank)]["actions"]
         refuse_unplayed(program, members, is_member=rank in ranks)
         some = list(itertools.islice(orders(program), ORDERS + 1))
-        hosts = [Host(order, members) for order in some]
+        hosts = [Host(order, members, Users(plan, rank, model)) for order in some]
         ways.append(list({host.steps: host for host in hosts}.values()))
     number = 1
     for way in ways:
@@ -92,10 +102,20 @@ def every_launch(plan: Item, plans: int = PLANS, states: int = STATES) -> list[I
         groups[f"nobody {rank}"] = {"ranks": sorted([rank, (rank + 1) % count])}
     return [
         {"schema": plan["schema"], "world_size": count, "groups": groups,
-         "ranks": {str(rank): {"actions": [json.loads(text) for text in issued[rank]]}
-                   for rank in world}}
+         "ranks": {str(rank): {"actions": written(issued[rank], model)} for rank in world}}
         for issued in sorted(found)
     ]  # fmt: skip
+
+
+def written(issued: tuple[str, ...], model: str) -> list[Item]:
+    """Return what a rank issues, behind the creation of what its thread launches on, if lazy.
+
+    In the end all threads have launched the same, so all members have that creation or none has.
+    """
+    actions: list[Item] = [json.loads(text) for text in issued]
+    if RULES[model].lazy and any(one.get("group") == "~bg" for one in actions):
+        return [{"op": "init", "group": "~bg"}, *actions]
+    return actions
 
 
 def negotiation(plan: Item) -> tuple[str, set[str]]:
@@ -129,11 +149,51 @@ def refuse_unplayed(program: list[Item], members: set[str], *, is_member: bool) 
             raise OracleUnsupported("a member that is waited for at once, or of no member")
 
 
-class Host:
-    """One order in which a host goes through its program."""
+@dataclass(frozen=True)
+class Users:
+    """Tells which communicator an action of a rank has to have."""
 
-    def __init__(self, order: list[Item], members: set[str]) -> None:
+    plan: Item
+    rank: int
+    model: str
+
+    def communicator(self, item: Item) -> Communicator | None:
+        """Return what an action creates if nobody has before it, if it creates anything.
+
+        Raises:
+            OracleUnsupported: It is not written whose it is.
+        """
+        rules, op = RULES[self.model], item["op"]
+        is_message = op in POINT_TO_POINT
+        is_call = is_message or op in COLLECTIVES or op in REGISTERED
+        if op != "init" and not (rules.lazy and is_call):
+            return None
+        name = item.get("group", "world")
+        if is_message and rules.pairs:
+            if not isinstance(item["peer"], int):
+                raise OracleUnsupported("a message of nobody in particular")
+            low, high = sorted((self.rank, item["peer"]))
+            return f"{name}/{low}:{high}", (low, high)
+        if name == "world":
+            return name, tuple(range(self.plan["world_size"]))
+        ranks = self.plan["groups"].get(name, {}).get("ranks")
+        if ranks is None:
+            raise OracleUnsupported("a group whose ranks are not written")
+        return name, tuple(ranks)
+
+
+class Host:
+    """One order in which a host goes through its program.
+
+    Attributes:
+        launches: what the thread issues for each member, by name.
+        steps: what the host does, one after the other.
+        arrives: at which step it is when it first needs a communicator, by name.
+    """
+
+    def __init__(self, order: list[Item], members: set[str], users: Users) -> None:
         self.launches: dict[str, str] = {}
+        self.arrives: dict[str, int] = {}
         name_of: dict[str, str] = {}
         steps = []
         for item in order:
@@ -149,7 +209,10 @@ class Host:
                 work = [item["work"]] if isinstance(item["work"], str) else item["work"]
                 needs = frozenset(name_of[handle] for handle in work if handle in name_of)
             kept = {key: value for key, value in item.items() if key != "id"}
-            steps.append(Step(json.dumps(kept), "", needs))
+            creates = users.communicator(item)
+            if creates is not None and self.arrives.setdefault(creates[0], len(steps)) < len(steps):
+                creates = None
+            steps.append(Step(json.dumps(kept), "", needs, creates))
         self.steps = tuple(steps)
 
 
@@ -197,7 +260,7 @@ class Game:
         for rank, host in enumerate(self.hosts):
             if at[rank] < len(host.steps):
                 step = host.steps[at[rank]]
-                if step.needs <= set(picks[: launched[rank]]):
+                if step.needs <= set(picks[: launched[rank]]) and self.is_met(step, at):
                     found.append((rank, step.text, (raised(at, rank), picks, launched)))
         ready = [self.submitted(rank, at[rank]) for rank in self.ranks]
         agreed = sorted(set.intersection(*ready) - set(picks))
@@ -207,6 +270,13 @@ class Game:
                 text = self.hosts[rank].launches[picks[launched[rank]]]
                 found.append((rank, text, (at, picks, raised(launched, rank))))
         return found
+
+    def is_met(self, step: Step, at: tuple[int, ...]) -> bool:
+        """Tell whether the hosts of all members have come to what a step creates."""
+        name, ranks = step.creates or ("", ())
+        came = [self.hosts[rank].arrives.get(name) for rank in ranks]
+        pairs = zip(ranks, came, strict=True)
+        return all(first is not None and first <= at[rank] for rank, first in pairs)
 
     def submitted(self, rank: int, at: int) -> set[str]:
         """Return what a rank has submitted."""
