@@ -19,16 +19,15 @@ LAZY = "nccl-lazy"
 
 
 def drawn(seed: int) -> tuple[str, Item]:
-    """Return a model and a plan: of those whose model creates lazily, every fourth has creations
-    anywhere, and every other one has little else.
+    """Return a model and a plan: in some creations stand anywhere, and in others,
+    most where the model creates lazily, there is little else.
     """
     model = MODELS[seed // 4 % len(MODELS)]
-    if model != LAZY:
-        return model, draw(seed)
-    place = (seed + seed // 16) % 4
-    return model, {1: lambda: created(seed, draw(seed)), 2: lambda: draw(seed)}.get(
-        place, lambda: standing(seed)
-    )()
+    place = (seed + seed // 16) % (4 if model == LAZY else 8)
+    if place == 1:
+        return model, created(seed, draw(seed))
+    is_usual = place == 2 or (model != LAZY and place != 3)
+    return model, draw(seed) if is_usual else standing(seed)
 
 
 def compare(

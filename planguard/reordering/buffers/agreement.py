@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError, too_many
-from planguard.plan.vocabulary import OPEN_BLOCKS, takes_round
+from planguard.plan.nodes import op_name
+from planguard.plan.vocabulary import OPEN_BLOCKS, QUEUED, takes_round
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.merge import EveryRankError
-from planguard.reordering.buffers.policies import Agreed
+from planguard.reordering.buffers.policies import Agreed, own_of
+from planguard.reordering.buffers.rank import PLAIN
 from planguard.reordering.buffers.sent import awaited, orders_sent
 from planguard.semantics.model import Family
 
@@ -89,7 +91,12 @@ def agreements(
                 if not _are_apart(model):
                     raise refused
             by_name = refused is not None
-            one = _negotiated(cluster, ranks, members[group], name, by_name=by_name)
+            background = None
+            if not by_name and _may_hold_up(buffers, ranks, model):
+                if not ranks.is_apart:
+                    raise EveryRankError
+                background = own_of(group)
+            one = _negotiated(cluster, ranks, members[group], Agreed((), by_name, name, background))
             options |= {buffer: [agreed] for buffer, agreed in one.items()}
     if math.prod(map(len, options.values())) > WAYS and not deadline.is_bounded:
         raise UndecidedError(too_many(f"more than {WAYS:,} orders of flushes that rank 0 may send"))
@@ -173,13 +180,36 @@ def _are_apart(model: ExecutionModel) -> bool:
 
 
 def _negotiated(
-    buffers: Sequence[Buffer], ranks: Ranks, members: Sequence[int], name: str, *, by_name: bool
+    buffers: Sequence[Buffer], ranks: Ranks, members: Sequence[int], how: Agreed
 ) -> dict[str, Agreed]:
     found: dict[str, Agreed] = {}
     for buffer in buffers:
         held = [_of(ranks[rank], buffer) for rank in members]
-        found[buffer.id] = Agreed(_kept(held), by_name, name)
+        found[buffer.id] = replace(how, buckets=_kept(held))
     return found
+
+
+def _may_hold_up(buffers: Sequence[Buffer], ranks: Ranks, model: ExecutionModel) -> bool:
+    """Whether hosts that wait for members may be held up by hosts that stand somewhere else.
+
+    Where calls go to a queue of the device, a wait is a stream edge; but a host that waits for a
+    member stands there until all ranks have submitted it, and these may stand in a call that holds
+    them up, or wait for a member of another group.
+    """
+    if model.family is not Family.DEVICE:
+        return False
+    if (
+        model.lazy_init
+        or len({one.group for one in buffers if one.coordination == "negotiated"}) > 1
+    ):
+        return True
+    plain = QUEUED | {PLAIN}
+    return any(
+        call["op"] not in plain
+        or (call["op"] == PLAIN and not {op_name(node) for node in call["nodes"]} <= QUEUED)
+        for rank in ranks.alone.values()
+        for call in leaves(rank.items)
+    )
 
 
 def _kept(held: Sequence[Held | None]) -> tuple[frozenset[str], ...]:

@@ -31,8 +31,9 @@ from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.findings import moved
-from planguard.reordering.buffers.launched import in_full, launched, own_of, taken, told
+from planguard.reordering.buffers.launched import in_full, launched, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
+from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.rank import extensions
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome

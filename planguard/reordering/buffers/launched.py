@@ -15,6 +15,7 @@ from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, below_masks, bits
 from planguard.reordering.buffers.merge import with_groups
+from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.threads.created import made_by
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def launched(
     Args:
         program: The program.
         order: The members in the order of their launches, each with the communicators that are made
-            before it is submitted everywhere: no launch comes before.
+            before it is submitted everywhere: no launch comes before that.
         groups: The groups that negotiate.
         refused: What is raised where calls cannot be told apart.
     """
@@ -246,11 +247,6 @@ def launched(
         actions += [{"op": "unordered", "body": body}] if len(body) > 1 else body
         part = last + 1
     return actions, {own_of(group): mine for group, mine in groups.items()}
-
-
-def own_of(group: str) -> str:
-    """Return the group on which the background of a group launches."""
-    return f"background of {group}"
 
 
 def _alone(member: Member) -> str:
@@ -290,8 +286,10 @@ def _window(
         place = program.members[name]
         if place not in after:
             continue
-        first = {program.creations[one] for one in made & program.creations.keys()}
-        after[place] |= first & after.keys()
+        for one in made & program.creations.keys():
+            # Behind what the host issued before it stood there. The call itself it enqueues once
+            # the communicator is there, when the background may have gone on.
+            after[place] |= after.get(program.creations[one], set())
         if name[0] in chains:
             after[place].add(chains[name[0]])
         chains[name[0]] = place

@@ -117,6 +117,11 @@ class _Player:
 
     def run(self, order: Sequence[int]) -> None:
         """Issue part after part; inside parts with members, element after element."""
+        for number, held in enumerate(self.rank.held):
+            group = self._background(number)
+            if group is not None and group not in self.played.groups:
+                # The background makes its communicator by itself, and holds nobody up for it.
+                self._create(number, group, self.ranks.members[held.buffer.group])
         turn = iter(order)
         sizes: dict[int, int] = {}
         for place in self.rank.parts:
@@ -189,10 +194,36 @@ class _Player:
         self.left[cluster] -= 1
         if self.left[cluster]:
             return
-        for other, policy in enumerate(self.policies):
-            if self._cluster(other) == cluster and isinstance(policy, Coordinated):
-                for flush in policy.due():
-                    self._launch(other, flush)
+        due = [
+            (other, flush)
+            for other, policy in enumerate(self.policies)
+            if self._cluster(other) == cluster and isinstance(policy, Coordinated)
+            for flush in policy.due()
+        ]
+        if due:
+            self._stand(number, cluster)
+        for other, flush in due:
+            self._launch(other, flush)
+
+    def _stand(self, number: int, cluster: str) -> None:
+        """Let the host stand until all ranks have submitted, if it waits for the background.
+
+        It does so where it waits for a member, but nothing comes between. What holds hosts up, and
+        nothing else, is to make a communicator that nobody uses.
+        """
+        if self._background(number) is not None:
+            members = self.ranks.members[self.rank.held[number].buffer.group]
+            self._create(number, f"submitted: {cluster}", members)
+
+    def _background(self, number: int) -> str | None:
+        agreed = self.agreed.get(self.rank.held[number].buffer.id)
+        return agreed.background if agreed is not None and agreed.buckets else None
+
+    def _create(self, number: int, group: str, members: list[int]) -> None:
+        leaf = self.rank.held[number].ready.leaves[0]
+        self.played.groups[group] = members
+        self.played.taken = None
+        self._add({"op": "init", "group": group}, (leaf,))
 
     def _leaf(self, leaf: Leaf, item: dict[str, Any]) -> bool:
         names = self._named(item)

@@ -25,11 +25,19 @@ class Agreed:
         by_name: Members are matched by their names and not by position, each in a group of its own.
         cluster: Buffers that are launched together, when all members of all of them are ready: what
             an order that does not matter is taken to be. None: each bucket when its turn comes.
+        background: What a launch is issued on where nobody else uses it, and hosts stand there
+            until all ranks have submitted; None: on the group of the buffer.
     """
 
     buckets: tuple[frozenset[str], ...]
     by_name: bool = False
     cluster: str | None = None
+    background: str | None = None
+
+
+def own_of(group: str) -> str:
+    """Return the group on which the background of a group launches."""
+    return f"background of {group}"
 
 
 class Policy(Protocol):
@@ -160,9 +168,9 @@ class Coordinated(_Base):
         return flushed
 
     def group(self, flush: Bucket) -> str | None:
-        """Return the group that stands for matching by name."""
+        """Return the group that stands for matching by name, or that of the background."""
         if not self.agreed.by_name:
-            return None
+            return self.agreed.background
         name, buffer = self.held.ready.name(flush[0]), self.held.buffer.id
         # Names say anything: two members must not come to one group.
         return f"{name!r} of {buffer!r}" if " of " in name + buffer else f"{name} of {buffer}"
