@@ -30,11 +30,12 @@ from planguard.execution.findings.reason import TABLE, Kind
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.blocks import bits
-from planguard.reordering.buffers.findings import moved
+from planguard.reordering.buffers.findings import moved, standing
 from planguard.reordering.buffers.launched import in_full, launched, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.rank import extensions
+from planguard.reordering.buffers.stalled import stalled
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
     from planguard.reordering.buffers.launched import Member, Program
     from planguard.reordering.buffers.ranks import Ranks
+    from planguard.reordering.buffers.stalled import Stall
     from planguard.reordering.threads.created import Communicator
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding, Verdict
@@ -107,6 +109,12 @@ def beside(
         return _verdicts(plan, fixed, decide, refused, wanted)
 
     programs = [one.with_creations(rank, rules, refused) for rank, one in enumerate(programs)]
+    if (stall := _stall(ranks, programs)) is not None:
+        fixed = (
+            in_full(ranks, _standing(stall, order, groups, rules, refused))
+            for order in _orders(stall.programs)
+        )
+        return _of_stall(_verdicts(plan, fixed, decide, refused), stall, refused)
     found = launches(programs)
     if found[0].safe or found[0].unknown:
         return _said(found, programs)
@@ -121,6 +129,41 @@ def beside(
         if _is_apart(fewer) and (apart := launches(fewer, found[0].outcome)):
             return _said(apart, fewer)
     raise refused
+
+
+def _stall(ranks: Ranks, programs: Sequence[Program]) -> Stall | None:
+    """Return where hosts stand for each other for ever, if nothing else holds one up."""
+    ops = {one.fields["op"] for program in programs for one in program.elements}
+    if any(one.kept for one in programs) or not ops <= _MADE:
+        return None
+    world = {"world": list(range(len(ranks)))}
+    return stalled(programs, world | ranks.members)
+
+
+def _standing(
+    stall: Stall,
+    order: Sequence[tuple[Member, frozenset[Communicator]]],
+    groups: dict[str, list[int]],
+    rules: ExecutionModel,
+    refused: UndecidedError,
+) -> list[tuple[list[Any], dict[str, list[int]]]]:
+    """Return programs with launches, in which hosts stand in the end."""
+    found = []
+    for program, end in zip(stall.programs, stall.ends, strict=True):
+        actions, more = _launched(program, order, groups, rules, refused)
+        found.append(([*actions, *end], more | stall.groups))
+    return found
+
+
+def _of_stall(found: Sequence[Verdict], stall: Stall, refused: UndecidedError) -> Verdict:
+    """Return the verdict on hosts that stand for ever: nothing disagrees in any order.
+
+    Raises:
+        UndecidedError: ``refused``: something may disagree.
+    """
+    if found[0].unknown or found[0].outcome is not Outcome.DEADLOCK:
+        raise refused
+    return standing(_said(found, stall.programs), stall.waits)
 
 
 def _is_apart(programs: Sequence[Program]) -> bool:

@@ -39,6 +39,7 @@ from planguard.reordering.buffers.findings import (
     never_submitted,
     out_of_round,
     settled_layouts,
+    standing,
     unflushed,
     with_flushes,
 )
@@ -218,6 +219,7 @@ class _Decision:
         verdict = with_flushes(verdict, usual.flushes)
         verdict = settled_layouts(verdict, self.buffers)
         verdict = self._never_flushed(verdict, usual)
+        verdict = standing(verdict, self._stands())
         verdict = unflushed(self.plan, verdict, usual.unflushed)
         proved = (*verdict.proved, "fusion-order") if verdict.safe else verdict.proved
         return apply_ledger(replace(self._assuming(verdict), proved=proved))
@@ -227,6 +229,16 @@ class _Decision:
         if not stuck:
             return verdict
         return never_flushed(verdict, stuck, never_submitted(self.ranks, self.ranks.members))
+
+    def _stands(self) -> dict[tuple[int, int], str]:
+        """Return where a host waits for the background, to what it waits for."""
+        return {
+            (rank.order.rank, leaf.action): f"{held.ready.name(at)} of {held.buffer.id}"
+            for rank in (self.ranks if any(one.background for one in self.agreed.values()) else ())
+            for held in rank.held
+            if held.buffer.id in self.agreed and self.agreed[held.buffer.id].background
+            for at, leaf in enumerate(held.ready.leaves)
+        }
 
     def _assuming(self, verdict: Verdict) -> Verdict:
         if not self.agreed:

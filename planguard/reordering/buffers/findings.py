@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank
     from planguard.reordering.buffers.ranks import Ranks
-    from planguard.verdict import Finding, Flushed, Verdict
+    from planguard.verdict import CycleEdge, Finding, Flushed, Location, Verdict
 
 _SHOWN = 3
 
@@ -147,6 +147,57 @@ def never_flushed(
         if finding.code != "PG301" or finding.primary is None or finding.primary.rank not in ended
     ]
     return replace(verdict, findings=tuple(named(finding) for finding in kept))
+
+
+def standing(verdict: Verdict, waits: Mapping[tuple[int, int], str]) -> Verdict:
+    """Say of a host that waits for a member until all ranks have submitted it that it does.
+
+    In the played execution such a wait is the making of a communicator, which is not of the plan.
+
+    Args:
+        verdict: The verdict, with the places of the plan.
+        waits: Rank and action that stand for such a wait, to what is waited for.
+    """
+
+    def named(finding: Finding) -> Finding:
+        mine = [edge for edge in finding.cycle if edge.why == "init" and _place(edge.at) in waits]
+        at = finding.primary
+        if not mine and (at is None or says_disagreement(finding) or _place(at) not in waits):
+            return finding
+        said = [
+            f"rank {edge.at.rank} waits "
+            + (
+                f"for {waits[_place(edge.at)]}, which {_whoever(edge)} has not submitted"
+                if edge in mine
+                else f"in `{edge.at.text}`"
+            )
+            for edge in finding.cycle
+        ]
+        if not said and at is not None:
+            said = [f"rank {at.rank} waits for {waits[_place(at)]}, which not every rank submits"]
+        entry = lookup("PG004" if mine and len(mine) == len(finding.cycle) else finding.code)
+        return replace(
+            finding,
+            code=entry.number,
+            name=entry.name,
+            message=f"hosts wait for each other: {', '.join(said)}" if mine else said[0],
+            cycle=tuple(
+                replace(edge, why="wait-handle") if edge in mine else edge for edge in finding.cycle
+            ),
+            notes=("a wait for a member ends when all ranks of its group have submitted it",),
+            help="submit the members, and make what holds a host up, in one order on every rank",
+        )
+
+    return replace(verdict, findings=tuple(named(finding) for finding in verdict.findings))
+
+
+def _place(at: Location) -> tuple[int, int]:
+    return at.rank, at.action
+
+
+def _whoever(edge: CycleEdge) -> str:
+    other = edge.waits_for or edge.behind
+    return "some rank" if other is None else f"rank {other.rank}"
 
 
 def out_of_round(
