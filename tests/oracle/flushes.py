@@ -320,13 +320,13 @@ class Play:
         """Return the actions issued and the groups that they need."""
         mine = {}
         for item in order:
-            if "id" in item and "work" in item:
-                self.works[item["work"]] = item["id"]
             if "id" in item:
                 mine[item["id"]] = item
         for buffer in self.buffers:
             buffer.begin(mine)
         for item in order:
+            if item["op"] not in WAITS and isinstance(item.get("work"), str):
+                self.works[item["work"]] = item.get("id", "")  # a name may be bound again
             buffer = next((b for b in self.buffers if item.get("id") in b.members), None)
             if buffer is not None:
                 buffer.ready(item)

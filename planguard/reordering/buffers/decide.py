@@ -157,7 +157,8 @@ class _Decision:
         self.deadline = running(options).deadline
         self.ranks, self.buffers, self.agreed = ranks, ranks.buffers, agreed
         rules = find_model(model)
-        self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
+        self.streams = rules.family is not Family.HOST
+        self.shared = self.streams or rules.pre_barrier or rules.one_lock
         self.usual: list[Played] = []
         for rank, first in enumerate(ranks.first):
             self.usual.append(
@@ -202,7 +203,7 @@ class _Decision:
         return conflicts
 
     def _play(self, rank: int, order: Extension) -> Played:
-        return play(self.ranks[rank], order, self.agreed, self.ranks)
+        return play(self.ranks[rank], order, self.agreed, self.ranks, streams=self.streams)
 
     def _shown_of(self, merged: Merged) -> Verdict:
         """Return the verdict on a plan that is shown."""

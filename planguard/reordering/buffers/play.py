@@ -78,6 +78,8 @@ def play(
     order: Sequence[int],
     agreed: dict[str, Agreed],
     ranks: Ranks,
+    *,
+    streams: bool = True,
 ) -> Played:
     """Return what a rank issues.
 
@@ -86,17 +88,21 @@ def play(
         order: An order of its elements that its program admits.
         agreed: By coordinated buffer: what the ranks agreed on.
         ranks: All ranks of the plan.
+        streams: Whether it matters which stream waits for a flush.
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
     """
-    player = _Player(rank, agreed, ranks)
+    player = _Player(rank, agreed, ranks, streams=streams)
     player.run(order)
     return player.played
 
 
 class _Player:
-    def __init__(self, rank: FusedRank, agreed: dict[str, Agreed], ranks: Ranks) -> None:
+    def __init__(
+        self, rank: FusedRank, agreed: dict[str, Agreed], ranks: Ranks, *, streams: bool
+    ) -> None:
+        self.streams = streams
         self.rank, self.ranks, self.played = rank, ranks, Played()
         self.agreed = agreed
         self.left = self._sizes_of_clusters()
@@ -105,7 +111,7 @@ class _Player:
         self.member_of: dict[str, tuple[int, int]] = {}
         self.ids: set[str] = set()
         self.elements = {id(leaf) for leaf in rank.leaves}
-        self.waited: set[str] = set()
+        self.waited: dict[str, str | None] = {}
         self.handles = ranks.handles(rank.order.rank)
         self.turn: int | None = None
         self.count = 0
@@ -224,14 +230,23 @@ class _Player:
                 self._never(number, leaf)
                 return False
             handle = self.flush_of[number, at]
+            self._refuse_streams(handle, item)
             if handle not in self.waited and handle not in names:
                 names.append(handle)
-        self.waited |= set(names)
+        self.waited |= dict.fromkeys(names, self._stream(item))
         if names:
             work = names if len(names) > 1 else names[0]
             kept = {key: value for key, value in item.items() if key not in {"work", "x-after"}}
             self._add({**kept, "work": work}, (leaf,), Anew(leaf.action, tuple(names)))
         return True
+
+    def _stream(self, item: dict[str, Any]) -> str | None:
+        return item.get("stream", "main") if self.streams else None
+
+    def _refuse_streams(self, handle: str, item: dict[str, Any]) -> None:
+        """Refuse a second wait for a flush on another stream: it is no wait that says nothing."""
+        if self.waited.get(handle, self._stream(item)) != self._stream(item):
+            raise UndecidedError("waits for members of one flush on two streams")
 
     def _never(self, number: int, leaf: Leaf) -> None:
         """Write a wait that does not end: a receive in a group of its own that nobody sends to."""

@@ -22,7 +22,9 @@ from planguard.plan.flatten import Flattener
 from planguard.plan.taking import WORK, Taking
 from planguard.plan.vocabulary import MESSAGES
 from planguard.reordering.blocks import Plain, RankOrder, taken
+from planguard.reordering.buffers.handles import with_own_handles
 from planguard.reordering.buffers.members import buffers_of, homes_of
+from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.rank import PLAIN, fused_rank
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Ranks:
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
+        EveryRankError: It is to be told of every action which handle it starts.
     """
 
     def __init__(self, plan: Plan, *, apart: bool = False) -> None:
@@ -171,10 +174,16 @@ class Ranks:
         places = _places(rows)
         if self._has_plain:
             items, spans, parts = self._with_plain(rank, items, rows)
+            if with_own_handles(items, self._is_member)[1]:
+                raise EveryRankError
         else:
+            items, _ = with_own_handles(items, self._is_member)
             parts = [taken(item, places) for item in items]
         order = RankOrder(rank, tuple(parts))
         return fused_rank(self.buffers, self._homes, order, items, spans)
+
+    def _is_member(self, fields: dict[str, Any]) -> bool:
+        return (fields.get("group", "world"), fields.get("id")) in self._homes
 
     def _with_plain(
         self, rank: int, kept: list[Any], rows: Rows
