@@ -21,7 +21,8 @@ from planguard.plan.actions import MARKERS
 from planguard.plan.flatten import Flattener
 from planguard.plan.taking import WORK, Taking
 from planguard.plan.vocabulary import MESSAGES
-from planguard.reordering.blocks import Plain, RankOrder, taken
+from planguard.reordering.blocks import Plain, RankOrder
+from planguard.reordering.buffers.beside import parts_of
 from planguard.reordering.buffers.handles import with_own_handles
 from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.buffers.merge import EveryRankError
@@ -177,8 +178,11 @@ class Ranks:
             if with_own_handles(items, self._is_member)[1]:
                 raise EveryRankError
         else:
-            items, _ = with_own_handles(items, self._is_member)
-            parts = [taken(item, places) for item in items]
+            named, _ = with_own_handles(items, self._is_member)
+            pairs = zip(named, spans, strict=True)
+            found = [one for pair in pairs for one in parts_of(*pair, places, self._is_member)]
+            items, spans = [item for item, _, _ in found], [span for _, span, _ in found]
+            parts = [part for _, _, part in found]
         order = RankOrder(rank, tuple(parts))
         return fused_rank(self.buffers, self._homes, order, items, spans)
 
@@ -200,10 +204,11 @@ class Ranks:
             if row:
                 _add_plain(row, span.start, items, spans, parts)
                 row = []
-            item = next(flat)
-            items.append(item)
-            spans.append(span)
-            parts.append(taken(item, (at for at in span if rows.kinds[at] not in MARKERS)))
+            places = (at for at in span if rows.kinds[at] not in MARKERS)
+            for item, inside, part in parts_of(next(flat), span, places, self._is_member):
+                items.append(item)
+                spans.append(inside)
+                parts.append(part)
         if row:
             _add_plain(row, len(rows.kinds), items, spans, parts)
         return items, spans, parts
