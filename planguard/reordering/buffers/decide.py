@@ -50,7 +50,7 @@ from planguard.reordering.buffers.play import play
 from planguard.reordering.buffers.rank import PLAIN, blocks_in
 from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.buffers.ways import over_ways
-from planguard.reordering.cases.together import open_verdict
+from planguard.reordering.cases.together import is_empty, open_verdict
 from planguard.reordering.join import case_of, join, left_open, mixes
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
@@ -423,7 +423,10 @@ class _Decision:
             seen.append((self.decide(plan.ordered.plan, brief=False), combination, plan))
         outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
-            raise UndecidedError("an order of flushes could not be decided")
+            shown, _, open_plan = next(
+                (one for one in seen if one[0].unknown and not is_empty(one[0])), seen[0]
+            )
+            return moved(self.plan, open_plan.ordered, shown)
         worst = max(seen, key=lambda one: one[0].outcome.severity)
         shows = [one for one in seen if one[0].outcome is outcome]
         if outcome is Outcome.MISMATCH and not shows:

@@ -162,7 +162,7 @@ def _waits(rank: FusedRank, events: Sequence[Event]) -> tuple[Extension, ...] | 
     for element, number, at in _waiting(rank):
         held = rank.held[number]
         event = flush_of.get((id(held), at))
-        if event is None or is_filled(held.buffer):
+        if event is None or (is_filled(held.buffer) and not _is_at_once(held)):
             return None
         wait = Event(1 << element, False, (element, 1), frozenset())
         early = can_precede(rank, event, wait)
@@ -256,9 +256,12 @@ def _alone(held: Held, member: int) -> Event:
 def _filled(rank: FusedRank, held: Held) -> list[Event] | Conflict:
     """Return the flushes of a filled buffer, each when the next bucket begins.
 
-    A wait for a member that is still inside flushes the rest; what comes later starts anew.
+    A wait for a member that is still inside flushes the rest; what comes later starts anew. Where
+    every member is waited for at once, each leaves alone.
     """
     ready = held.ready
+    if _is_at_once(held):
+        return [_flush(held, (at,), at, (at,)) for at in range(len(ready.leaves))]
     events: list[Event] = []
     begin = 0
     for end in (*_forced(rank, held), len(ready.leaves)):
@@ -280,6 +283,11 @@ def _filled(rank: FusedRank, held: Held) -> list[Event] | Conflict:
             events.append(_flush(held, inside, len(events), leaves, first=True))
         begin = end
     return events
+
+
+def _is_at_once(held: Held) -> bool:
+    """Whether every member is waited for where it is submitted."""
+    return not any(leaf.fields.get("async") for leaf in held.ready.leaves)
 
 
 def _forced(rank: FusedRank, held: Held) -> list[int]:
