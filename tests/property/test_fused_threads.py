@@ -11,18 +11,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaign import test_fused_orders
 from oracle.enumerator import Effort, OracleBudget, combine, enumerate_plan
 from oracle.flushes import every_execution, readings
 from oracle.models import MODELS
 from oracle.program import OracleUnsupported
-from test_fused_orders import EXECUTIONS, random_plan
 
 import planguard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CI, CAMPAIGN, STATES = 54, 3_000, 3_000
+CI, CAMPAIGN, STATES = 36, 3_000, 1_000
 NAMES = list(MODELS)
 APART = ("gloo", "mpi-eager", "mpi-sync")
 """Models in which a negotiated member is matched by its name, which the player does."""
@@ -138,7 +138,7 @@ SHAPES: tuple[Callable[[Item, random.Random], None], ...] = (
 def shaped(seed: int, shape: Callable[[Item, random.Random], None]) -> Item:
     """Return the plan of a seed with a shape."""
     rng = random.Random(f"threads {seed}")
-    plan = random_plan(seed)
+    plan = test_fused_orders.random_plan(seed)
     if rng.random() < 0.3:
         for spec in plan["fusion"]:
             spec["coordination"] = rng.choice(["none", "rank0-broadcast"])
@@ -173,7 +173,7 @@ def expected_of(plan: Item, model: str) -> str:
         return "(negotiated)"
     try:
         ways = readings(plan)
-        if sum(map(len, ways)) > EXECUTIONS:
+        if sum(map(len, ways)) > test_fused_orders.EXECUTIONS:
             return "(too many executions)"
         effort = Effort(STATES, 0)
         found = {
