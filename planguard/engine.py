@@ -46,7 +46,7 @@ from planguard.options import DEFAULT_MODEL, MODEL_NAMES, CheckOptions, Running,
 from planguard.plan.actions import Kind
 from planguard.plan.compiling.operations import used
 from planguard.plan.content import has_kind
-from planguard.semantics.model import Family, find_model
+from planguard.semantics.model import find_model
 from planguard.verdict import Evidence, Finding, Outcome, PlanInfo, Stats, Verdict
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
         return over_branches(plan, columns, model, options, decide)
     has_threads = has_kind(plan, Kind.THREADS_BEGIN)
     # Where threads are chains of an open order, members in them are members of a block.
-    if plan.fusion and not (has_threads and model.family is not Family.HOST):
+    if plan.fusion and not (has_threads and _are_chains(plan, columns, model)):
         from planguard.reordering.buffers.decide import over_flushes
 
         # What a case shows is asked for, so at least one of its causes is kept.
@@ -253,6 +253,12 @@ def _routed(plan: Plan, columns: Any, options: CheckOptions, detail: Detail) -> 
 
         return over_residency(plan, columns, model, options, _Fixed(options, detail))
     return _over_ends(plan, columns, model, options, detail)
+
+
+def _are_chains(plan: Plan, columns: Any, model: ExecutionModel) -> bool:
+    from planguard.reordering.threads.decide import are_chains
+
+    return are_chains(plan, columns, model)
 
 
 def is_contested(plan: Plan, columns: Any) -> bool:

@@ -3,7 +3,11 @@
 Shares nothing with the library. A plan is a flat document: one list of actions per rank, blocks
 ``unordered`` with actions, chains and further such blocks inside, fused buffers over groups with
 explicit ranks. Every way in which the ranks can run becomes a plan without buffers, which the
-enumerator decides. Members, and waits for them, in any other construct are not played.
+enumerator decides. Of ``threads`` one may have members: what it submits leaves in it, and a wait in
+another thread is played for what left before they began. Members, and waits for them, in any other
+construct are not played.
+
+Above 400 lines: what each policy does, played once, and what ranks may agree on beforehand.
 """
 
 from __future__ import annotations
@@ -56,8 +60,10 @@ def readings(plan: Item) -> list[list[Item]]:
     One reading holds every order that the first rank of a group may send. Where the plan does not
     state which these are, each is a reading of its own.
     """
-    programs = [plan["ranks"][str(rank)]["actions"] for rank in range(plan["world_size"])]
     members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
+    programs = [
+        marked(plan["ranks"][str(rank)]["actions"], members) for rank in range(plan["world_size"])
+    ]
     for program in programs:
         refuse_unplayed(program, members)
     sent: list[list[Layout]] = []
@@ -81,7 +87,7 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
         return [()], True
     group = spec.get("group", "world")
     leader = 0 if group == "world" else plan["groups"][group]["ranks"][0]
-    program = plan["ranks"][str(leader)]["actions"]
+    program = marked(plan["ranks"][str(leader)]["actions"], set(spec["members"]))
     items = {one["id"]: one for one in every_action(program) if one.get("id") in spec["members"]}
     declared = [name for name in spec["members"] if name in items]
     count = spec.get("buffers", 1)
@@ -97,7 +103,7 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
         free = [bucket for bucket in every if bucket not in last]
         found = []
         for order in orders(program):
-            came = [one["id"] for one in order if one.get("id") in items]
+            came = [one["id"] for one in every_action(order) if one.get("id") in items]
             done = sorted(free, key=lambda bucket: max(came.index(name) for name in bucket))
             found.append(tuple(done + last))
         return list(dict.fromkeys(found)), True
@@ -112,7 +118,8 @@ def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
         left: list[tuple[str, ...]] = []
         begun: set[str] = set()
         works = {items[name].get("work"): name for name in items}
-        for one in order:
+        # A wait in a thread beside the members counts where it is written: it may be anywhere.
+        for one in every_action(order):
             asked: set[str] = set()
             if one.get("id") in items:
                 begun.add(one["id"])
@@ -231,6 +238,27 @@ def launching(member: Item, tag: int, host: int) -> list[Item]:
     return [message("recv", host, tag), done, message("isend", host, tag + 1)]
 
 
+PLAYED = "x-played"
+"""Field of ``threads``: the number of the one thread that has members."""
+
+
+def marked(program: list[Any], members: set[str]) -> list[Any]:
+    """Return a program in which ``threads`` say which of them has members, if one has."""
+    out: list[Any] = []
+    for item in program:
+        out.append(item)
+        if item["op"] == "threads":
+            threads = item["threads"]
+            mine = [
+                at for at, thread in enumerate(threads)
+                if any(one.get("id") in members for one in every_action(thread))
+            ]  # fmt: skip
+            if len(mine) == 1:
+                inner = [marked(t, members) if at in mine else t for at, t in enumerate(threads)]
+                out[-1] = {**item, "threads": inner, PLAYED: mine[0]}
+    return out
+
+
 def refuse_unplayed(program: list[Item], members: set[str]) -> None:
     """Refuse members, and waits for them, inside a construct that is only handed on.
 
@@ -239,12 +267,26 @@ def refuse_unplayed(program: list[Item], members: set[str]) -> None:
     """
     works = {one["work"] for one in every_action(program) if one.get("id") in members
              and isinstance(one.get("work"), str)}  # fmt: skip
-    for item in every_action(program):
-        for inner in every_action(item.get(UNPLAYED.get(item["op"], ""), [])):
-            work = inner.get("work", [])
-            named = {work} if isinstance(work, str) else set(work)
-            if inner.get("id") in members or (inner["op"] in WAITS and named & works):
-                raise OracleUnsupported(f"a member of a fused buffer in {item['op']}")
+    for item in program:
+        if item["op"] == "threads":
+            others = list(item["threads"])
+            if PLAYED in item:
+                refuse_unplayed(others.pop(item[PLAYED]), members)
+            refuse_within(others, members, works, "threads")
+        else:
+            for inner in every_action([item]):
+                refuse_within(inner.get(UNPLAYED.get(inner["op"], ""), []), members, works,
+                              inner["op"])  # fmt: skip
+
+
+def refuse_within(items: list[Any], members: set[str], works: set[str], name: str) -> None:
+    """Refuse members in actions that are handed on, and waits for them but in threads."""
+    for inner in every_action(items):
+        work = inner.get("work", [])
+        named = {work} if isinstance(work, str) else set(work)
+        is_wait = inner["op"] in WAITS and named & works and name != "threads"
+        if inner.get("id") in members or is_wait:
+            raise OracleUnsupported(f"a member of a fused buffer in {name}")
 
 
 def every_action(items: list[Any]) -> Iterator[Item]:
@@ -261,6 +303,17 @@ def orders(program: list[Item]) -> Iterator[list[Item]]:
     """Yield a program with its blocks in every order that chains and `after` admit."""
     choices = []
     for item in program:
+        if PLAYED in item:
+            threads, mine = item["threads"], item[PLAYED]
+            inside = list(orders(threads[mine]))
+            choices.append([
+                [{**item, "threads": [*threads[:mine], one, *threads[mine + 1 :]]}]
+                for one in inside
+            ])  # fmt: skip
+            continue
+        if item["op"] == "threads":
+            choices.append([[item]])
+            continue
         found: list[tuple[Item, frozenset[int]]] = []
         chain([item], frozenset(), found)
         choices.append([[found[at][0] for at in order] for order in extensions(found, [])])
@@ -312,34 +365,128 @@ class Play:
         self.handles: dict[str, str] = {}
         self.done: dict[str, str] = {}
         self.waited: set[str] = set()
+        self.beside: set[str] = set()
         self.works: dict[str, str] = {}
         specs = zip(plan.get("fusion", ()), sent, strict=True)
         self.buffers = [Buffer(plan, spec, self, layout) for spec, layout in specs]
 
     def run(self, order: list[Item]) -> tuple[list[Item], Item]:
         """Return the actions issued and the groups that they need."""
-        mine = {}
-        for item in order:
-            if "id" in item and "work" in item:
-                self.works[item["work"]] = item["id"]
-            if "id" in item:
-                mine[item["id"]] = item
+        mine = {item["id"]: item for item in every_action(order) if "id" in item}
         for buffer in self.buffers:
             buffer.begin(mine)
+        self.go(order)
+        return self.out, self.groups
+
+    def go(self, order: list[Item]) -> bool:
+        """Issue actions; False if one of them never ends."""
         for item in order:
+            if item["op"] not in WAITS and isinstance(item.get("work"), str):
+                self.works[item["work"]] = item.get("id", "")  # a name may be bound again
             buffer = next((b for b in self.buffers if item.get("id") in b.members), None)
             if buffer is not None:
                 buffer.ready(item)
                 if not item.get("async") and not self.wait_for([item["id"]], []):
-                    break
+                    return False
+            elif item["op"] == "threads":
+                if not self.fork(item):
+                    return False
             elif item["op"] in WAITS and self.names(item):
                 names = [self.works[name] for name in self.names(item)]
                 rest = [name for name in self.list(item) if name not in self.names(item)]
                 if item["op"] == "wait" and not self.wait_for(names, rest):
-                    break
+                    return False
             else:
                 self.out.append(item)
-        return self.out, self.groups
+        return True
+
+    def fork(self, item: Item) -> bool:
+        """Issue threads: those without members as they are, the other one action by action."""
+        threads = list(item["threads"])
+        waited: set[str] = set()
+        is_closed = PLAYED not in item
+        for at, thread in enumerate(threads):
+            if at != item.get(PLAYED):
+                threads[at], mine = self.aside(thread, self.waited, is_closed=is_closed)
+                if mine & (waited | self.beside):
+                    raise OracleUnsupported("two threads wait for one flush")
+                waited |= mine
+        went_on = True
+        if PLAYED in item:
+            outer, self.out = self.out, []
+            before = self.beside
+            self.beside = before | waited
+            went_on = self.go(threads[item[PLAYED]])
+            self.beside = before
+            threads[item[PLAYED]], self.out = self.out, outer
+        self.waited |= waited
+        kept = {key: value for key, value in item.items() if key != PLAYED}
+        self.out.append({**kept, "threads": threads})
+        return went_on
+
+    def aside(
+        self, thread: list[Item], done: set[str], *, is_closed: bool
+    ) -> tuple[list[Item], set[str]]:
+        """Return what another thread does, and the flushes that it waits for.
+
+        A wait is for what left before. Where nobody submits meanwhile it may be what makes a buffer
+        leave, in this thread, or have no end.
+
+        Raises:
+            OracleUnsupported: It waits for what may leave later, or twice for one flush.
+        """
+        out: list[Item] = []
+        mine = set[str]()
+        for item in thread:
+            if item["op"] in UNPLAYED or item["op"] == "unordered":
+                name = {**UNPLAYED, "unordered": "body"}[item["op"]]
+                entries: list[Any] = []
+                inner = set[str]()
+                for one in item[name]:
+                    is_chain = isinstance(one, list)
+                    left, new = self.aside(
+                        one if is_chain else [one], done | mine,
+                        is_closed=is_closed and item["op"] == "threads",
+                    )  # fmt: skip
+                    if new & inner or (new and item["op"] in {"choice", "repeat"}):
+                        raise OracleUnsupported("two waits for one flush in any order")
+                    inner |= new
+                    entries += [left] if is_chain else left
+                mine |= inner
+                out.append({**item, name: entries})
+            elif item["op"] not in WAITS or not self.names(item):
+                out.append(item)
+            elif item["op"] != "wait":
+                raise OracleUnsupported("a thread polls a flush")
+            else:
+                issued, new = self.waited_aside(item, done | mine, is_closed=is_closed)
+                out += issued
+                mine |= new
+        return out, mine
+
+    def waited_aside(
+        self, item: Item, done: set[str], *, is_closed: bool
+    ) -> tuple[list[Item], set[str]]:
+        """Return what a wait for members is in another thread, and the flushes it is for."""
+        outer, self.out = self.out, []
+        new = set[str]()
+        for name in [self.works[work] for work in self.names(item)]:
+            buffer = next(b for b in self.buffers if name in b.members)
+            if name not in self.done:
+                if not is_closed:
+                    raise OracleUnsupported("a thread waits for what may leave later")
+                buffer.waited(name)
+            if name not in self.done:
+                self.block(buffer)
+                issued, self.out = self.out, outer
+                return issued, new
+            if self.done[name] in self.beside:
+                raise OracleUnsupported("two threads wait for one flush")
+            new |= {self.done[name]} - done
+        issued, self.out = self.out, outer
+        rest = [work for work in self.list(item) if work not in self.names(item)]
+        work = [*rest, *sorted(new)]
+        return [*issued, *([{**item, "work": work}] if work else [])], new
 
     @staticmethod
     def list(item: Item) -> list[str]:
@@ -361,6 +508,8 @@ class Play:
             if name not in self.done:
                 self.block(buffer)
                 return False
+            if self.done[name] in self.beside:
+                raise OracleUnsupported("two threads wait for one flush")
             if self.done[name] not in self.waited:
                 handles.append(self.done[name])
                 self.waited.add(self.done[name])

@@ -223,8 +223,10 @@ def test_brute_force_sees_members_however_deep_they_stand() -> None:
             filled["fusion"][0]["cap_bytes"] = 8
             assert outcome_of(filled, "nccl") == "MISMATCH"
             assert planguard.check(filled).outcome.value == "MISMATCH"
-    for op, field in (("choice", "branches"), ("threads", "threads")):
-        plan["ranks"]["0"]["actions"] = [{"op": op, field: [calls, []]}]
+    for op, field, inside in (
+        ("choice", "branches", [calls, []]), ("threads", "threads", [calls[:1], calls[1:]])
+    ):  # fmt: skip
+        plan["ranks"]["0"]["actions"] = [{"op": op, field: inside}]
         with pytest.raises(OracleUnsupported, match=f"in {op}"):
             every_execution(plan)
 

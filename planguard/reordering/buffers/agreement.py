@@ -356,6 +356,8 @@ def _refuse(rank: FusedRank, held: Sequence[Held], *, until_settled: bool) -> No
     parts = {part for one in held for part in one.ready.parts}
     leaves = [leaf for one in held for leaf in one.ready.leaves]
     name = held[0].buffer.id
+    if not rank.threaded.isdisjoint(parts):
+        raise UndecidedError(_why("threads", name))
     if not all(leaf.fields.get("async") for leaf in leaves):
         raise UndecidedError(f"fused buffer {name} has members that are waited for at once")
     for element, leaf in enumerate(rank.leaves):

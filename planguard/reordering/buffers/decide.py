@@ -26,6 +26,7 @@ from planguard.plan.nodes import op_name
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.background import beside
+from planguard.reordering.buffers.beside import FORK, JOIN
 from planguard.reordering.buffers.early import stuck_early
 from planguard.reordering.buffers.events import conflict
 from planguard.reordering.buffers.explore import combinations, programs
@@ -47,10 +48,10 @@ from planguard.reordering.buffers.largest_safe import largest_safe
 from planguard.reordering.buffers.merge import EveryRankError, merge
 from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
-from planguard.reordering.buffers.rank import PLAIN
+from planguard.reordering.buffers.rank import PLAIN, blocks_in
 from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.buffers.ways import over_ways
-from planguard.reordering.cases.together import open_verdict
+from planguard.reordering.cases.together import is_empty, open_verdict
 from planguard.reordering.join import case_of, join, left_open, mixes
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
@@ -115,14 +116,14 @@ def _over_agreements(
 
 
 def _check_threads(plan: Plan, ranks: Ranks) -> None:
-    """Refuse members in threads; other threads stay as they are, a step of the program."""
+    """Refuse members in threads but in one that is played (``beside``)."""
     if not has_kind(plan, Kind.THREADS_BEGIN):
         return
     members = {name for buffer in ranks.buffers for name in buffer.members}
     for rank in ranks.alone.values():
         for item in rank.items:
             ids = {one.get("id") for one in leaves([item])}
-            if ids & members and any(op == "threads" for op in _blocks_in(item)):
+            if ids & members and any(op == "threads" for op in blocks_in(item)):
                 raise UndecidedError("a member of a fused buffer in a thread")
 
 
@@ -158,7 +159,8 @@ class _Decision:
         self.deadline = running(options).deadline
         self.ranks, self.buffers, self.agreed = ranks, ranks.buffers, agreed
         rules = find_model(model)
-        self.shared = rules.family is not Family.HOST or rules.pre_barrier or rules.one_lock
+        self.streams = rules.family is not Family.HOST
+        self.shared = self.streams or rules.pre_barrier or rules.one_lock
         self.usual: list[Played] = []
         for rank, first in enumerate(ranks.first):
             self.usual.append(
@@ -203,7 +205,7 @@ class _Decision:
         return conflicts
 
     def _play(self, rank: int, order: Extension) -> Played:
-        return play(self.ranks[rank], order, self.agreed, self.ranks)
+        return play(self.ranks[rank], order, self.agreed, self.ranks, streams=self.streams)
 
     def _shown_of(self, merged: Merged) -> Verdict:
         """Return the verdict on a plan that is shown."""
@@ -271,6 +273,8 @@ class _Decision:
         local, family = self.ranks.local(rank, group), self.ranks.family(rank, group)
         found: list[str] = []
         for action in played.actions:
+            if action["op"] in {FORK, JOIN}:
+                continue
             if action["op"] == PLAIN:
                 found += _said(action["nodes"], family)
             elif action.get("group", "world") == local and action["op"] != "wait":
@@ -352,16 +356,19 @@ class _Decision:
         What meets is the same in every order then, so a usual order that goes wrong only in some
         executions, or in what meets, speaks for all. None where the rules do not apply.
         """
-        if any(one.queue is not None or not one.events for _, one in conflicts):
+        is_known = all(one.queue is None and one.events for _, one in conflicts)
+        if not is_known or any(played.stuck for played in self.usual):
             return None
-        if any(played.stuck for played in self.usual):
+        # Beside a thread what meets need not be the same in all orders: what is said there is SAFE,
+        # or DEADLOCK, of all that the blocks admit.
+        is_beside = any(rank.threaded for rank in self.ranks)
+        orders = [(rank, order) for rank, one in conflicts for order in one.orders]
+        if is_beside and (orders or fixed.outcome not in {Outcome.SAFE, Outcome.DEADLOCK}):
             return None
         if fixed.outcome in {Outcome.MISMATCH, Outcome.POTENTIAL_DEADLOCK}:
             return self._settled(usual, self._shown_of(usual))
-        if fixed.safe:
-            for rank, one in conflicts:
-                for order in one.orders:  # the rank waits for what only it could launch
-                    return self._reordered([(rank, order)], fixed, fixed)
+        if fixed.safe and orders:  # the rank waits for what only it could launch
+            return self._reordered(orders[:1], fixed, fixed)
         known: Relation = {}
         rooms = {
             rank: opened(self.ranks[rank], self.usual[rank], one.events, known)
@@ -377,7 +384,7 @@ class _Decision:
             return None
         if verdict.outcome is fixed.outcome:
             return self._settled(merged, verdict)
-        if not fixed.safe:
+        if not fixed.safe or is_beside:
             return None
         stands = stands_of(merged, verdict, rooms)
         for chosen in ways(self.ranks, stands):
@@ -428,7 +435,10 @@ class _Decision:
             seen.append((self.decide(plan.ordered.plan, brief=False), combination, plan))
         outcome = join(case_of(verdict) for verdict, _, _ in seen)
         if outcome is Outcome.UNKNOWN:
-            raise UndecidedError("an order of flushes could not be decided")
+            shown, _, open_plan = next(
+                (one for one in seen if one[0].unknown and not is_empty(one[0])), seen[0]
+            )
+            return moved(self.plan, open_plan.ordered, shown)
         worst = max(seen, key=lambda one: one[0].outcome.severity)
         shows = [one for one in seen if one[0].outcome is outcome]
         if outcome is Outcome.MISMATCH and not shows:
@@ -467,16 +477,6 @@ def _said(nodes: Sequence[Any], group: str) -> Iterator[str]:
         if ("world" if name is UNSET else name) == group:
             yield next((str(text) for text in (node.label, node.id) if text is not UNSET),
                        op_name(node))  # fmt: skip
-
-
-def _blocks_in(item: Any) -> Iterator[str]:
-    """Yield the op of an item and of everything inside it."""
-    if isinstance(item, list):
-        for one in item:
-            yield from _blocks_in(one)
-    else:
-        yield item["op"]
-        yield from _blocks_in(item.get("body", item.get("threads", [])))
 
 
 def _together(usual: Verdict, odd: Verdict) -> Outcome | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from planguard.plan.vocabulary import BLOCKING, LASTING
+from planguard.plan.vocabulary import BLOCKING, LASTING, ORDER_BLOCKS
 from planguard.reordering.blocks import bits
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.flushes import dealt, is_filled, launch_order, split
 from planguard.reordering.orders.rounds import queues_of
 from planguard.semantics.fusion import fill_conflict, pack
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _BEYOND = LASTING - {"init"}
 """Operations beside members whose place changes what other calls mean."""
+
+
+_WAITING = {"wait", *ORDER_BLOCKS}
+"""What may wait between blocks of members, or hold something that does."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def _waits(rank: FusedRank, events: Sequence[Event]) -> tuple[Extension, ...] | 
     for element, number, at in _waiting(rank):
         held = rank.held[number]
         event = flush_of.get((id(held), at))
-        if event is None or is_filled(held.buffer):
+        if event is None or (is_filled(held.buffer) and not _is_at_once(held)):
             return None
         wait = Event(1 << element, False, (element, 1), frozenset())
         early = can_precede(rank, event, wait)
@@ -251,9 +256,12 @@ def _alone(held: Held, member: int) -> Event:
 def _filled(rank: FusedRank, held: Held) -> list[Event] | Conflict:
     """Return the flushes of a filled buffer, each when the next bucket begins.
 
-    A wait for a member that is still inside flushes the rest; what comes later starts anew.
+    A wait for a member that is still inside flushes the rest; what comes later starts anew. Where
+    every member is waited for at once, each leaves alone.
     """
     ready = held.ready
+    if _is_at_once(held):
+        return [_flush(held, (at,), at, (at,)) for at in range(len(ready.leaves))]
     events: list[Event] = []
     begin = 0
     for end in (*_forced(rank, held), len(ready.leaves)):
@@ -277,23 +285,29 @@ def _filled(rank: FusedRank, held: Held) -> list[Event] | Conflict:
     return events
 
 
+def _is_at_once(held: Held) -> bool:
+    """Whether every member is waited for where it is submitted."""
+    return not any(leaf.fields.get("async") for leaf in held.ready.leaves)
+
+
 def _forced(rank: FusedRank, held: Held) -> list[int]:
     """Return the members (by number) before which a wait has emptied the buffer.
 
-    Waits stand between blocks, so whoever becomes ready before one has a smaller number. As long as
-    there is one packing up to a wait, so is what it finds in the buffer; if not, the caller finds
-    two packings of that stretch.
+    Waits stand between blocks of members, so whoever becomes ready before one has a smaller number;
+    among them are those in threads. As long as there is one packing up to a wait, so is what it
+    finds in the buffer; if not, the caller finds two packings of that stretch.
     """
     ready = held.ready
     names = {
         leaf.fields["work"]: at for at, leaf in enumerate(ready.leaves) if "work" in leaf.fields
     }
     ends: list[int] = []
-    begin = 0
+    begin, inside = 0, set(rank.parts)
     for number, item in enumerate(rank.items):
-        if item["op"] != "wait":
+        if number in inside or item["op"] not in _WAITING:
             continue
-        work = item["work"] if isinstance(item["work"], list) else [item["work"]]
+        works = [fields["work"] for fields in leaves([item]) if fields["op"] == "wait"]
+        work = [name for one in works for name in ([one] if isinstance(one, str) else one)]
         waited = {names[name] for name in work if name in names}
         end = sum(1 for part in ready.parts if part < number)
         if not waited or end <= begin:

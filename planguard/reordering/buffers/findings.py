@@ -78,6 +78,8 @@ def _name(leaf: Leaf) -> str:
 def _sequence(flushed: Sequence[str], start: int) -> str:
     shown = [_bucket(names) for names in flushed[start : start + 3]]
     more = ", ..." if len(flushed) > start + 3 else ""
+    if not shown:
+        return f"nothing from flush {start} on"
     return ", ".join(shown) + more + (f" from flush {start} on" if start else "")
 
 

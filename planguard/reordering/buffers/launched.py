@@ -12,14 +12,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS
+from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS, ORDER_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, below_masks, bits
+from planguard.reordering.branches.assignments import leaves
+from planguard.reordering.buffers.beside import FORK, JOIN, Fork, Join, nested
 from planguard.reordering.buffers.merge import with_groups
 from planguard.reordering.buffers.policies import own_of
+from planguard.reordering.buffers.rank import blocks_in
 from planguard.reordering.threads.created import made_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.fixed import FixedPlan
@@ -55,7 +58,10 @@ class Element:
 
 @dataclass
 class Program:
-    """A rank program as elements; parts that are not taken apart are kept as they are."""
+    """A rank program as elements; parts that are not taken apart are kept as they are.
+
+    Among those kept are the ends of a thread that is played, with the threads beside it.
+    """
 
     elements: list[Element]
     kept: dict[int, dict[str, Any]]
@@ -134,12 +140,19 @@ def taken(
     }
     found = Program([], {})
     for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
-        if isinstance(part, Block) and item["op"] == "unordered":
+        if isinstance(part, Block) and "threads" not in blocks_in(item):
             _add(found, number, part.leaves, below_masks(part), homes)
         elif isinstance(part, Leaf):
             _add(found, number, (part,), (0,), homes)
+        elif isinstance(part, Fork):
+            sides = (_at(threads, iter(places)) for threads, places in (part.before, part.behind))
+            before, behind = sides
+            fork = {"op": FORK, "kept": part.kept, "before": before, "behind": behind}
+            found.kept[number] = fork
+        elif isinstance(part, Join):
+            found.kept[number] = {"op": JOIN}
         else:
-            found.kept[number] = item
+            found.kept[number] = _at(item, (leaf.action for leaf in part.leaves))
     works = {name: at for at in found.members.values() for name in _works(found.elements[at])}
     if len(found.members) != len(homes):
         raise refused  # a name that comes twice, or a member in threads
@@ -148,8 +161,24 @@ def taken(
     )
     if any(started[name] > 1 for name in works):
         raise refused  # whose handle a wait names is told by its place
-    _find_waits(found, works, {name for buffer in negotiated for name in buffer.members}, refused)
+    ids = {name for buffer in negotiated for name in buffer.members}
+    _find_waits(found, works, ids, refused)
+    for item in found.kept.values():
+        beside = [item.get("before", []), item.get("behind", [])] if item["op"] == FORK else [item]
+        for fields in leaves(beside if item["op"] != JOIN else []):
+            named = _handles(fields) if fields["op"] in HANDLES else []
+            others = [*fields.get("after", ()), *fields.get("deps", ())]
+            if not (works.keys().isdisjoint(named) and ids.isdisjoint(others)):
+                raise refused
     return found
+
+
+def _at(item: Any, places: Iterator[int]) -> Any:
+    """Return an item whose actions say which of the plan they are."""
+    if isinstance(item, list):
+        return [_at(one, places) for one in item]
+    inner = ORDER_BLOCKS.get(item["op"])
+    return {**item, inner: _at(item[inner], places)} if inner else {**item, AT: next(places)}
 
 
 def _add(
@@ -195,7 +224,11 @@ def _find_waits(
 
 
 def _works(one: Element) -> list[str]:
-    named = one.fields.get("work", [])
+    return _handles(one.fields)
+
+
+def _handles(fields: dict[str, Any]) -> list[str]:
+    named = fields.get("work", [])
     return [named] if isinstance(named, str) else list(named)
 
 
@@ -321,7 +354,7 @@ def told(
     program: Program, rank: int, groups: dict[str, list[int]], refused: UndecidedError
 ) -> tuple[list[Any], dict[str, list[int]]]:
     """Return a program that tells the other ranks of each member by messages."""
-    if program.kept or any(one.fields["op"] in OPEN_BLOCKS for one in program.elements):
+    if any(one.fields["op"] in OPEN_BLOCKS for one in program.elements):
         raise refused
     said: dict[int, list[dict[str, Any]]] = {}
     waited = {at for one in program.elements for at in one.waits}
@@ -334,10 +367,13 @@ def told(
             for op in BLOCKING for peer in groups[group] if peer != rank
         ]  # fmt: skip
     actions: list[Any] = []
-    for _, each in itertools.groupby(
-        range(len(program.elements)), lambda at: program.elements[at].part
-    ):
-        mine = list(each)
+    by_part = itertools.groupby(range(len(program.elements)), lambda at: program.elements[at].part)
+    parts: dict[int, list[int]] = {number: list(each) for number, each in by_part}
+    for number in sorted({*parts, *program.kept}):
+        if number in program.kept:
+            actions.append(program.kept[number])
+            continue
+        mine = parts[number]
         issued = {at: _issued(program, at, said) for at in mine}
         if len(mine) == 1:
             actions += issued[mine[0]]
@@ -353,7 +389,7 @@ def told(
             for one, name in zip(issued[at], block[at], strict=True):
                 body.append({**one, "id": name, **({"after": below} if below else {})})
         actions.append({"op": "unordered", "body": body})
-    return actions, {_alone(member): groups[member[0]] for member in program.members}
+    return nested(actions), {_alone(member): groups[member[0]] for member in program.members}
 
 
 def _issued(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.fixed import FixedPlan, written
+from planguard.reordering.buffers.beside import nested
 from planguard.verdict import Flushed
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def write(ranks: Ranks, played: Sequence[Played]) -> FixedPlan:
     """
     groups = with_groups(ranks, [program.groups for program in played])
     head = {**ranks.head, "groups": groups} if groups else ranks.head
-    programs = {str(rank): program.actions for rank, program in enumerate(played)}
+    programs = {str(rank): nested(program.actions) for rank, program in enumerate(played)}
     return written(head, programs, [program.origins for program in played])
 
 

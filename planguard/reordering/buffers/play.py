@@ -13,6 +13,7 @@ from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.taking import Anew
 from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.blocks import Block, Plain
+from planguard.reordering.buffers.beside import FORK, JOIN, TWICE, Fork, Join, Side
 from planguard.reordering.buffers.policies import Coordinated, make_policy
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.taking import Taken
     from planguard.reordering.blocks import Leaf
+    from planguard.reordering.buffers.beside import Streams
     from planguard.reordering.buffers.policies import Agreed, Policy
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
@@ -78,6 +80,8 @@ def play(
     order: Sequence[int],
     agreed: dict[str, Agreed],
     ranks: Ranks,
+    *,
+    streams: bool = True,
 ) -> Played:
     """Return what a rank issues.
 
@@ -86,17 +90,21 @@ def play(
         order: An order of its elements that its program admits.
         agreed: By coordinated buffer: what the ranks agreed on.
         ranks: All ranks of the plan.
+        streams: Whether it matters which stream waits for a flush.
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
     """
-    player = _Player(rank, agreed, ranks)
+    player = _Player(rank, agreed, ranks, streams=streams)
     player.run(order)
     return player.played
 
 
 class _Player:
-    def __init__(self, rank: FusedRank, agreed: dict[str, Agreed], ranks: Ranks) -> None:
+    def __init__(
+        self, rank: FusedRank, agreed: dict[str, Agreed], ranks: Ranks, *, streams: bool
+    ) -> None:
+        self.streams = streams
         self.rank, self.ranks, self.played = rank, ranks, Played()
         self.agreed = agreed
         self.left = self._sizes_of_clusters()
@@ -105,7 +113,8 @@ class _Player:
         self.member_of: dict[str, tuple[int, int]] = {}
         self.ids: set[str] = set()
         self.elements = {id(leaf) for leaf in rank.leaves}
-        self.waited: set[str] = set()
+        self.waited: Streams = {}
+        self.forks: list[tuple[Streams, list[int]]] = []
         self.handles = ranks.handles(rank.order.rank)
         self.turn: int | None = None
         self.count = 0
@@ -122,6 +131,16 @@ class _Player:
             if group is not None and group not in self.played.groups:
                 # The background makes its communicator by itself, and holds nobody up for it.
                 self._create(number, group, self.ranks.members[held.buffer.group])
+        went_on = self._parts(order)
+        while self.forks:  # what stands beside a thread that is stuck goes on
+            self._join()
+        if not went_on:
+            return
+        for number, held in enumerate(self.rank.held):
+            left = [at for at in range(len(held.elements)) if (number, at) not in self.flush_of]
+            self.played.unflushed += [held.ready.leaves[at] for at in left]
+
+    def _parts(self, order: Sequence[int]) -> bool:
         turn = iter(order)
         sizes: dict[int, int] = {}
         for place in self.rank.parts:
@@ -130,17 +149,83 @@ class _Player:
                                                   strict=True)):  # fmt: skip
             if number in sizes:
                 if not all(self._element(next(turn)) for _ in range(sizes[number])):
-                    return
+                    return False
             elif isinstance(part, Plain):
                 self._plain(part.actions, item)
             elif isinstance(part, Block):
-                self._check(part.leaves)
-                self._add(item, part.leaves, self.rank.spans[number])
+                self._block(part, item, number)
+            elif isinstance(part, Fork):
+                self._fork(part)
+            elif isinstance(part, Join):
+                self._join()
             elif not self._leaf(part, item):
-                return
-        for number, held in enumerate(self.rank.held):
-            left = [at for at in range(len(held.elements)) if (number, at) not in self.flush_of]
-            self.played.unflushed += [held.ready.leaves[at] for at in left]
+                return False
+        return True
+
+    # --- beside members ----------------------------------------------------------------------
+
+    def _block(self, part: Block, item: dict[str, Any], number: int) -> None:
+        """Issue a block without members; waits for members in it are for their flushes."""
+        if not any(self._named(leaf.fields) for leaf in part.leaves):
+            self._check(part.leaves)
+            self._add(item, part.leaves, self.rank.spans[number])
+            return
+        side = self._side(is_closed=True)
+        left, mine = side.named(item, (leaf.action for leaf in part.leaves), self.waited)
+        self.waited |= mine
+        self._write(left[0], side.places)
+
+    def _fork(self, part: Fork) -> None:
+        """Begin a thread: the others are written, and what they wait for is known now."""
+        side = self._side(is_closed=False)
+        written: list[list[Any]] = []
+        places: list[list[int]] = []
+        mine: Streams = {}
+        for threads, actions in (part.before, part.behind):
+            # As one construct: each begins where the thread does.
+            found, new = side.named({"op": "threads", "threads": threads}, iter(actions),
+                                    self.waited)  # fmt: skip
+            if not mine.keys().isdisjoint(new):
+                raise UndecidedError(TWICE)
+            mine |= new
+            written.append(found[0]["threads"])
+            places.append(side.places)
+            side.places = []
+        fork = {"op": FORK, "kept": part.kept, "before": written[0], "behind": written[1]}
+        self._write(fork, places[0])
+        self.forks.append((mine, places[1]))
+
+    def _join(self) -> None:
+        mine, places = self.forks.pop()
+        self.waited |= mine
+        self._write({"op": JOIN}, places)
+
+    def _side(self, *, is_closed: bool) -> Side:
+        apart = {handle for mine, _ in self.forks for handle in mine}
+        return Side(self, apart, is_closed=is_closed)
+
+    def forced(self, work: str, place: int) -> tuple[list[dict[str, Any]], list[int]]:
+        """Return what a wait for a member that was not launched issues in front of it."""
+        number, at = self.member_of[work]
+        played = self.played
+        played.taken = None
+        begin = len(played.actions)
+        for flush in self.policies[number].force(at):
+            self._launch(number, flush)
+        if (number, at) not in self.flush_of:
+            self._never(number, place)
+        issued, origins = played.actions[begin:], played.origins[-(len(played.actions) - begin) :]
+        for row in (played.actions, played.widths, played.causes):
+            del row[begin:]
+        del played.origins[-len(issued) :]
+        return issued, origins
+
+    def _write(self, action: dict[str, Any], places: Sequence[int]) -> None:
+        """Write what stands beside members, which is no longer what the plan has there."""
+        self.played.taken = None
+        self.played.actions.append(action)
+        self.played.origins += places
+        self._because(None, len(places))
 
     def _plain(self, actions: range, item: dict[str, Any]) -> None:
         """Issue actions in a row as they are."""
@@ -252,19 +337,30 @@ class _Player:
                 for flush in self.policies[number].force(at):
                     self._launch(number, flush)
             if (number, at) not in self.flush_of:
-                self._never(number, leaf)
+                self._never(number, leaf.action)
                 return False
             handle = self.flush_of[number, at]
+            self._refuse_streams(handle, item)
+            if any(handle in mine for mine, _ in self.forks):
+                raise UndecidedError(TWICE)
             if handle not in self.waited and handle not in names:
                 names.append(handle)
-        self.waited |= set(names)
+        self.waited |= dict.fromkeys(names, self._stream(item))
         if names:
             work = names if len(names) > 1 else names[0]
             kept = {key: value for key, value in item.items() if key not in {"work", "x-after"}}
             self._add({**kept, "work": work}, (leaf,), Anew(leaf.action, tuple(names)))
         return True
 
-    def _never(self, number: int, leaf: Leaf) -> None:
+    def _stream(self, item: dict[str, Any]) -> str | None:
+        return item.get("stream", "main") if self.streams else None
+
+    def _refuse_streams(self, handle: str, item: dict[str, Any]) -> None:
+        """Refuse a second wait for a flush on another stream: it is no wait that says nothing."""
+        if self.waited.get(handle, self._stream(item)) != self._stream(item):
+            raise UndecidedError("waits for members of one flush on two streams")
+
+    def _never(self, number: int, place: int) -> None:
         """Write a wait that does not end: a receive in a group of its own that nobody sends to."""
         rank, buffer = self.rank.order.rank, self.rank.held[number].buffer
         others = [peer for peer in self.ranks.members[buffer.group] if peer != rank]
@@ -273,9 +369,8 @@ class _Player:
         name = f"~{buffer.id}~{rank}"
         self.played.groups[name] = sorted((rank, others[0]))
         action = {"op": "recv", "peer": others[0], "group": name, "bytes": 1}
-        self.played.stuck.append(leaf.action)
-        self.played.taken = None
-        self._add(action, (leaf,))
+        self.played.stuck.append(place)
+        self._write(action, [place])
 
     # --- writing -----------------------------------------------------------------------------
 

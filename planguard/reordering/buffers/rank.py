@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
-from planguard.reordering.blocks import Block, Plain, below_masks, bits, first_extension
+from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
+from planguard.reordering.blocks import Block, Leaf, below_masks, bits, first_extension
+from planguard.reordering.buffers.beside import Fork, Join
 from planguard.reordering.buffers.members import Ready, home_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planguard.reordering.blocks import Leaf, RankOrder
+    from planguard.reordering.blocks import RankOrder
     from planguard.reordering.buffers.members import Buffer, Homes
 
 Extension = tuple[int, ...]
@@ -48,8 +51,8 @@ class FusedRank:
     Attributes:
         order: Its parts.
         items: The same parts as actions of the flat plan.
-        leaves: The elements: every leaf of every part that holds a member, numbered in an order
-            that the program admits.
+        leaves: The elements: every leaf of every part that holds a member, and of every block
+            that waits for one, numbered in an order that the program admits.
         parts: The part of each element.
         below: Bit mask of the elements that are always issued before.
         held: The buffers with members here.
@@ -65,6 +68,16 @@ class FusedRank:
     held: tuple[Held, ...]
     owner: dict[int, tuple[int, int]]
     spans: Sequence[range]
+
+    @cached_property
+    def threaded(self) -> frozenset[int]:
+        """The parts that stand in a thread beside others."""
+        depth, found = 0, []
+        for number, part in enumerate(self.order.parts):
+            depth += isinstance(part, Fork) - isinstance(part, Join)
+            if depth:
+                found.append(number)
+        return frozenset(found)
 
     @property
     def usual(self) -> Extension:
@@ -146,11 +159,14 @@ def fused_rank(
     leaves: list[Leaf] = []
     parts: list[int] = []
     below: list[int] = []
-    for number, part in enumerate(order.parts):
-        if isinstance(part, Plain):
+    works: set[str] = set()
+    for number, (part, item) in enumerate(zip(order.parts, items, strict=True)):
+        if not isinstance(part, Leaf | Block):
             continue
         block = part if isinstance(part, Block) else Block((part,), (frozenset(),))
-        if not any(home_of(homes, leaf) for leaf in block.leaves):
+        at_home = [leaf for leaf in block.leaves if home_of(homes, leaf)]
+        works.update(leaf.fields["work"] for leaf in at_home if "work" in leaf.fields)
+        if not at_home and not (isinstance(part, Block) and _waits_inside(part, item, works)):
             continue
         earlier, base = (1 << len(leaves)) - 1, len(leaves)
         inside = list(first_extension(block))
@@ -183,6 +199,24 @@ def fused_rank(
     return FusedRank(
         order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner, spans
     )
+
+
+def _waits_inside(block: Block, item: dict[str, Any], works: set[str]) -> bool:
+    """Whether a block without members, and without threads, waits for members in front of it."""
+    named = [leaf.fields["work"] for leaf in block.leaves if leaf.fields["op"] in HANDLES]
+    if works.isdisjoint(name for one in named for name in ([one] if isinstance(one, str) else one)):
+        return False
+    return "threads" not in blocks_in(item)
+
+
+def blocks_in(item: Any) -> Iterator[str]:
+    """Yield the op of an item and of everything inside it."""
+    if isinstance(item, list):
+        for one in item:
+            yield from blocks_in(one)
+    else:
+        yield item["op"]
+        yield from blocks_in(item.get(ORDER_BLOCKS.get(item["op"], ""), []))
 
 
 def _pool(

@@ -21,8 +21,11 @@ from planguard.plan.actions import MARKERS
 from planguard.plan.flatten import Flattener
 from planguard.plan.taking import WORK, Taking
 from planguard.plan.vocabulary import MESSAGES
-from planguard.reordering.blocks import Plain, RankOrder, taken
+from planguard.reordering.blocks import Plain, RankOrder
+from planguard.reordering.buffers.beside import parts_of
+from planguard.reordering.buffers.handles import with_own_handles
 from planguard.reordering.buffers.members import buffers_of, homes_of
+from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.rank import PLAIN, fused_rank
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ class Ranks:
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
+        EveryRankError: It is to be told of every action which handle it starts.
     """
 
     def __init__(self, plan: Plan, *, apart: bool = False) -> None:
@@ -171,10 +175,19 @@ class Ranks:
         places = _places(rows)
         if self._has_plain:
             items, spans, parts = self._with_plain(rank, items, rows)
+            if with_own_handles(items, self._is_member)[1]:
+                raise EveryRankError
         else:
-            parts = [taken(item, places) for item in items]
+            named, _ = with_own_handles(items, self._is_member)
+            pairs = zip(named, spans, strict=True)
+            found = [one for pair in pairs for one in parts_of(*pair, places, self._is_member)]
+            items, spans = [item for item, _, _ in found], [span for _, span, _ in found]
+            parts = [part for _, _, part in found]
         order = RankOrder(rank, tuple(parts))
         return fused_rank(self.buffers, self._homes, order, items, spans)
+
+    def _is_member(self, fields: dict[str, Any]) -> bool:
+        return (fields.get("group", "world"), fields.get("id")) in self._homes
 
     def _with_plain(
         self, rank: int, kept: list[Any], rows: Rows
@@ -191,10 +204,11 @@ class Ranks:
             if row:
                 _add_plain(row, span.start, items, spans, parts)
                 row = []
-            item = next(flat)
-            items.append(item)
-            spans.append(span)
-            parts.append(taken(item, (at for at in span if rows.kinds[at] not in MARKERS)))
+            places = (at for at in span if rows.kinds[at] not in MARKERS)
+            for item, inside, part in parts_of(next(flat), span, places, self._is_member):
+                items.append(item)
+                spans.append(inside)
+                parts.append(part)
         if row:
             _add_plain(row, len(rows.kinds), items, spans, parts)
         return items, spans, parts

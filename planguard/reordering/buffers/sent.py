@@ -11,6 +11,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from planguard.execution.findings.reason import UndecidedError, out_of_time, too_many
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.explore import ORDERS
 from planguard.reordering.buffers.flushes import dealt, split
 from planguard.reordering.buffers.rank import extensions
@@ -64,7 +65,7 @@ def orders_sent(leader: FusedRank, held: Held, deadline: Deadline) -> tuple[list
 def awaited(rank: FusedRank, held: Held) -> frozenset[int]:
     """Return the members of a buffer that a rank waits for."""
     named: set[object] = set()
-    for fields in (*(leaf.fields for leaf in rank.leaves), *rank.items):
+    for fields in (*(leaf.fields for leaf in rank.leaves), *leaves(rank.items)):
         named.update(_waited(fields))
     return frozenset(
         at
@@ -150,7 +151,7 @@ def _waits_early(rank: FusedRank, held: Held) -> bool:
             return True
     last = max(held.ready.parts)
     return any(
-        number not in rank.parts and _names(item, works)
+        number not in rank.parts and any(_names(fields, works) for fields in leaves([item]))
         for number, item in enumerate(rank.items[:last])
     )
 

@@ -38,6 +38,7 @@ from planguard.reordering.messages.states import Machine, State, endings
 from planguard.reordering.messages.static import (
     alive,
     has_choice,
+    may_lose,
     named,
     renames,
     untagged,
@@ -174,7 +175,7 @@ def cannot_compete(flat: dict[str, Any], model: ExecutionModel) -> Reason | None
             return construct(
                 "a wait for any or some of several handles, where waits are stream edges"
             )
-    if "exit" in kinds and model.exit_withdraws:
+    if model.exit_withdraws and any(map(may_lose, flat["ranks"].values())):
         return construct("messages that compete beside an exit, which may take some of them along")
     if "drop" in kinds and model.drops_kill:
         return construct("messages that compete beside a dropped handle, which may swallow some")

@@ -14,8 +14,12 @@ a message that another takes.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from planguard.plan.fixed import AT
+from planguard.plan.vocabulary import is_async
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.messages.wildcards import (
     ANY,
     Message,
@@ -184,3 +188,30 @@ def plain(action: dict[str, Any]) -> dict[str, Any]:
     if action["op"] == "batch":
         kept["ops"] = [plain(part) for part in action["ops"]]
     return kept
+
+
+def may_lose(body: dict[str, Any]) -> bool:
+    """Whether a rank may leave while something is in flight that it did not stand in.
+
+    What its program waited for has ended. Where an exit stands in a block, what came before it
+    depends on the order.
+    """
+    flying: Counter[Any] = Counter()
+    for item in body["actions"]:
+        if item["op"] == "exit":
+            return flying.total() > 0
+        inner = list(leaves([item]))
+        for fields in inner:
+            if _starts(fields):
+                flying[fields.get("work", fields[AT])] += 1
+            elif fields["op"] == "wait" and not is_choice_wait(fields):
+                work = fields["work"]
+                flying.subtract([work] if isinstance(work, str) else work)
+        if any(fields["op"] == "exit" for fields in inner):
+            return any(_starts(fields) for fields in leaves(body["actions"]))
+    return False
+
+
+def _starts(fields: dict[str, Any]) -> bool:
+    """Tell whether a call goes on without its host."""
+    return is_async(fields) or (fields["op"] == "batch" and "work" in fields)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.plan.fixed import written
 from planguard.plan.vocabulary import ORDER_BLOCKS
-from planguard.reordering.branches.assignments import flat_tree
+from planguard.reordering.branches.assignments import flat_tree, leaves
 from planguard.reordering.cases.together import Part, combined
-from planguard.reordering.threads.created import holds_up
+from planguard.reordering.threads.created import holds_up, threads_of
 from planguard.reordering.threads.host import over_interleavings
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
@@ -65,6 +65,42 @@ def over_threads(
         return one_by_one  # some order of chains goes wrong, which no order of the threads need be
     verdict = combined(plan, [part], part.verdict, part, CODE)
     return replace(verdict, evidence=part.verdict.evidence)
+
+
+def are_chains(plan: Plan, columns: Any, model: ExecutionModel) -> bool:
+    """Tell whether threads are chains of an open order, with members of fused buffers in them.
+
+    They are where nothing in a thread holds its host up: a wait for a member does, since another
+    thread may have to submit what leaves with it.
+
+    Args:
+        plan: A plan with `threads` and fused buffers.
+        columns: Its columns.
+        model: The execution model.
+    """
+    if model.family is Family.HOST:
+        return False
+    flat = flat_tree(plan, columns)
+    if holds_up(flat, model) or _stands_in_block(flat):
+        return False
+    members = {name for spec in flat["fusion"] for name in spec["members"]}
+    for body in flat["ranks"].values():
+        mine = [one for one in leaves(body["actions"]) if one.get("id") in members]
+        works = {one["work"] for one in mine if "work" in one}
+        for item in body["actions"]:
+            for threads in threads_of([item]):
+                calls = [fields for thread in threads for fields in leaves(thread)]
+                if any(_holds_up(fields, members, works) for fields in calls):
+                    return False
+    return True
+
+
+def _holds_up(fields: dict[str, Any], members: set[str], works: set[str]) -> bool:
+    """Tell whether an action is, or may be, a wait for a member."""
+    if fields["op"] == "wait":
+        work = fields["work"]
+        return not works.isdisjoint([work] if isinstance(work, str) else work)
+    return fields.get("id") in members and not fields.get("async")
 
 
 def as_chains(flat: dict[str, Any]) -> FixedPlan:

@@ -25,7 +25,7 @@ from planguard.kernels.twin_rules import ARRIVE
 from planguard.options import running
 from planguard.plan.actions import NONE
 from planguard.plan.fixed import AT, written
-from planguard.plan.vocabulary import RECEIVES, SENDS, bytes_of, is_async
+from planguard.plan.vocabulary import RECEIVES, SENDS, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
 from planguard.reordering.lanes import actions_of
@@ -36,7 +36,14 @@ from planguard.reordering.messages.decide import (
     cannot_compete,
     with_own_hazards,
 )
-from planguard.reordering.messages.static import alive, named, plain, renames, without_any_tag
+from planguard.reordering.messages.static import (
+    alive,
+    may_lose,
+    named,
+    plain,
+    renames,
+    without_any_tag,
+)
 from planguard.reordering.messages.wildcards import ANY, is_choice_wait
 from planguard.reordering.rooted import EarlyKernels, leavers, left_early, refuse_batched
 from planguard.reordering.threads.created import made_twice
@@ -161,7 +168,7 @@ def _unclear(flat: dict[str, Any], model: ExecutionModel) -> Reason | None:
 
 def _beside(flat: dict[str, Any], model: ExecutionModel) -> str:
     kinds = {item["op"] for body in flat["ranks"].values() for item in leaves(body["actions"])}
-    if model.exit_withdraws and any(map(_may_lose, flat["ranks"].values())):
+    if model.exit_withdraws and any(map(may_lose, flat["ranks"].values())):
         return "`threads` beside an exit, which may take what they sent along"
     if "drop" in kinds and model.drops_kill:
         return "`threads` beside a dropped handle, which may die before its match or after it"
@@ -203,33 +210,6 @@ def _looks_beside(way: Way) -> bool:
     return any(
         group == other and is_beside(home, its) for group, home in probes for other, its in takers
     )
-
-
-def _may_lose(body: dict[str, Any]) -> bool:
-    """Whether a rank may leave while something is in flight that it did not stand in.
-
-    What its program waited for has ended. Where an exit stands in a block, what came before it
-    depends on the order.
-    """
-    flying: Counter[Any] = Counter()
-    for item in body["actions"]:
-        if item["op"] == "exit":
-            return flying.total() > 0
-        inner = list(leaves([item]))
-        for fields in inner:
-            if _starts(fields):
-                flying[fields.get("work", fields[AT])] += 1
-            elif fields["op"] == "wait" and not is_choice_wait(fields):
-                work = fields["work"]
-                flying.subtract([work] if isinstance(work, str) else work)
-        if any(fields["op"] == "exit" for fields in inner):
-            return any(_starts(fields) for fields in leaves(body["actions"]))
-    return False
-
-
-def _starts(fields: dict[str, Any]) -> bool:
-    """Tell whether a call goes on without its host."""
-    return is_async(fields) or (fields["op"] == "batch" and "work" in fields)
 
 
 @dataclass
