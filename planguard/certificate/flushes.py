@@ -24,6 +24,9 @@ from planguard.certificate.checker import PAIR, ROUND
 LIMIT = 20_000
 """Most states of one rank: what is issued, and how."""
 APART = {"gloo", "mpi-sync", "mpi-eager"}  # groups that never hold each other up
+QUEUES = {"nccl", "nccl-eager", "nccl-serialized"}  # a wait for a collective holds no host up
+STAND = {"barrier", "destroy", "exit", "host_sync", "init", "new_group"}
+"""Calls in which a host may stand, while others wait for a member that it has not submitted."""
 SAME = ("op", "group", "dtype", "reduce_op")
 Event = tuple[Any, ...]
 """A flush (buffer, members), a call (``call``, part, place), a wait (``wait``, part, place)."""
@@ -258,8 +261,10 @@ def without_fusion(flat: Call, model: str) -> tuple[Call, list[list[list[Call]]]
         RejectedError: In some order a member is waited for that never leaves.
         OutsideError: There are too many, or something is not covered.
     """
-    agreed = (one.get("coordination") == "negotiated" for one in flat["fusion"])
-    if model not in APART or not any(agreed):
+    agreed = [one for one in flat["fusion"] if one.get("coordination") == "negotiated"]
+    if agreed and (model in QUEUES or model == "nccl-lazy"):
+        _refuse_standing(flat, agreed, model)
+    if model not in APART or not agreed:
         return flat, programs(flat)
     own = _apart(flat, by_name=False)
     try:
@@ -268,6 +273,21 @@ def without_fusion(flat: Call, model: str) -> tuple[Call, list[list[list[Call]]]
         pass
     named = _apart(flat, by_name=True)
     return named, programs(named)
+
+
+def _refuse_standing(flat: Call, agreed: list[Call], model: str) -> None:
+    """Refuse hosts that stand somewhere else than at their members.
+
+    A host that waits for a member stands until all ranks have submitted it; a case in which that is
+    a wait of the device says the same only where no host stands elsewhere.
+
+    Raises:
+        OutsideError: One may: in a call, or at the first use of a communicator.
+    """
+    every = (call for use in flat["ranks"].values() for call in calls_of(use["actions"]))
+    groups = {one.get("group", "world") for one in agreed}
+    if model not in QUEUES or len(groups) > 1 or any(call["op"] in STAND for call in every):
+        raise OutsideError("a negotiated buffer where hosts may stand elsewhere")
 
 
 def _apart(flat: Call, *, by_name: bool) -> Call:

@@ -315,7 +315,7 @@ def test_a_negotiated_member_meets_no_other_call():
     at once, one for each where a call stands between. Models whose communicators hold each other up
     keep the group, and ask that all ranks have called it equally often in front.
     """
-    pair, call = buffer("ab", **NEGOTIATED), {"op": "barrier", "group": "g"}
+    pair, call = buffer("ab", **NEGOTIATED), {"op": "all_reduce", "bytes": 4, "group": "g"}
     settled = [call, A, B, AB]
     flat = plan_of(pair, settled, settled, g=[0, 1])
     assert groups_of(flat, "gloo") == [["g", *["world, negotiated"] * 2]] * 2
@@ -335,9 +335,31 @@ def test_a_call_in_front_on_one_rank_takes_no_place_of_a_member(call):
     would let it meet one of them.
     """
     flat = plan_of(buffer("a", **NEGOTIATED), [call, A, wait("a")], [A, wait("a"), call])
-    with pytest.raises(OutsideError, match="is called in front"):
+    with pytest.raises(OutsideError, match=r"is called in front|hosts may stand"):
         without_fusion(flat, "nccl")
     assert groups_of(flat, "gloo") == [["world, negotiated"]] * 2
+
+
+@pytest.mark.parametrize("model", ["nccl", "nccl-eager", "nccl-lazy", "nccl-serialized"])
+@pytest.mark.parametrize("op", ["init", "new_group", "barrier", "host_sync"])
+def test_hosts_that_may_stand_elsewhere_are_outside(op, model):
+    """Rank 0 stands in the call until rank 1 comes to it, which waits for the member of rank 0."""
+    call = {"op": op} | ({} if op == "host_sync" else {"group": "g"})
+    bodies = [call, A, wait("a")], [A, wait("a"), call]
+    with pytest.raises(OutsideError, match="hosts may stand elsewhere"):
+        without_fusion(plan_of(buffer("a", **NEGOTIATED), *bodies, g=[0, 1]), model)
+
+
+def test_a_first_use_and_another_group_that_negotiates_are_outside():
+    """Both let a host stand: where a communicator is made, and at a member of the other group."""
+    bodies = [A, wait("a")], [A, wait("a")]
+    with pytest.raises(OutsideError, match="hosts may stand elsewhere"):
+        without_fusion(plan_of(buffer("a", **NEGOTIATED), *bodies), "nccl-lazy")
+    other = [buffer("a", **NEGOTIATED), buffer("b", **NEGOTIATED, group="g")]
+    mine = [A, wait("a"), member("b", group="g"), wait("b")]
+    flat = plan_of(other, mine, [*mine[2:], *mine[:2]], g=[0, 1])
+    with pytest.raises(OutsideError, match="hosts may stand elsewhere"):
+        without_fusion(flat, "nccl")
 
 
 def test_a_member_that_some_rank_lacks_is_outside_by_its_name():
