@@ -11,6 +11,8 @@ answers must agree. *Branches*: does some assignment go wrong? ``_every`` decide
 milliseconds of processor time, the solver in the process of the check.
 """
 
+# ruff: noqa: SLF001  each way is asked alone, which no door of the library does
+
 from __future__ import annotations
 
 import argparse
