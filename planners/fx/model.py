@@ -104,6 +104,15 @@ class FxGraph:
         """What ``flatten`` made of this graph, by prefix: ranks share their graphs."""
         return {}
 
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """Every text among the arguments of its nodes, and of those of its subgraphs.
+
+        Whatever a node names a group by is one of them.
+        """
+        own = (text for node in self.nodes for text in texts((node.args, *node.kwargs.values())))
+        return frozenset(own).union(*(graph.texts for graph in self.subgraphs.values()))
+
 
 @dataclass(frozen=True)
 class FxGroup:
@@ -179,3 +188,12 @@ def refs(value: Arg) -> Iterator[str]:
     elif isinstance(value, tuple):
         for item in value:
             yield from refs(item)
+
+
+def texts(value: Arg) -> Iterator[str]:
+    """Yield the texts inside an argument."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from texts(item)

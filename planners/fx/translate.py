@@ -81,8 +81,8 @@ def translate_all(
 ) -> dict[int, RankDraft]:
     """Translate the graphs of every rank; ranks that run the same ones share the work.
 
-    What is made of a graph depends on a rank's groups by their names and sizes only, but for the
-    peers of messages, which are ranks.
+    What is made of a graph depends on the groups that it may name, by their names and sizes only,
+    but for the peers of messages, which are ranks.
 
     Raises:
         PlanError: If a communication node is malformed; the message names it.
@@ -90,7 +90,10 @@ def translate_all(
     found: dict[int, RankDraft] = {}
     shared: dict[tuple[object, ...], RankDraft] = {}
     for rank, program in programs.items():
-        sizes = sorted((name, len(group.ranks)) for name, group in program.groups.items())
+        named: frozenset[str] = frozenset().union(*(graph.texts for graph in program.graphs))
+        sizes = sorted(
+            (name, len(group.ranks)) for name, group in program.groups.items() if name in named
+        )
         key = tuple(map(id, program.graphs)), tuple(sizes)
         if key in shared:
             found[rank] = shared[key].copy()
