@@ -6,8 +6,9 @@ Overlap scheduling wraps nodes in ``control_deps``, effects in ``with_effects``,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .model import Arg, FxGraph, FxNode, Opaque, Ref, refs
 
@@ -24,8 +25,7 @@ LOOP = "planguard.loop"
 """Target of a node whose subgraphs run an unknown number of times."""
 
 
-@dataclass(frozen=True)
-class RegionNode(FxNode):
+class RegionNode(FxNode, frozen=True):
     """A node that runs whole graphs: the branches of a choice, or the body of a loop."""
 
     regions: tuple[FxGraph, ...] = ()
@@ -82,7 +82,7 @@ def _higher_order(
     if short in _INLINED and len(inner) == 1:
         yield from _inline(graph, node, inner[0], modules, prefix)
         return
-    kept = {f.name: getattr(node, f.name) for f in fields(FxNode)}
+    kept = {name: getattr(node, name) for name in FxNode.__struct_fields__}
     kept["target"] = CHOICE if short == "cond" else LOOP
     kept["args"] = (Opaque(short), *(_drop(arg, modules) for arg in node.args))
     yield _renamed(RegionNode(**kept, regions=tuple(graph.subgraphs[n] for n in inner)), prefix)
@@ -156,16 +156,18 @@ def _renamed(node: FxNode, prefix: str) -> FxNode:
     return replace(
         node,
         name=prefix + node.name,
-        args=tuple(_rename(arg, prefix) for arg in node.args),
+        args=_rename(node.args, prefix) if node.used else node.args,  # type: ignore[arg-type]
         kwargs={key: _rename(arg, prefix) for key, arg in node.kwargs.items()},
         mutates=tuple(prefix + name for name in node.mutates),
     )
 
 
 def _rename(arg: Arg, prefix: str) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_rename(item, prefix) for item in arg)
-    return Ref(prefix + arg.node) if isinstance(arg, Ref) and prefix else arg
+    if arg.__class__ is Ref:
+        return Ref(prefix + arg.node) if prefix else arg  # type: ignore[union-attr]
+    if arg.__class__ is tuple:
+        return tuple([_rename(item, prefix) for item in arg])
+    return arg
 
 
 def _bind(arg: Arg, bound: dict[str, Arg]) -> Arg:

@@ -10,27 +10,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(Struct, frozen=True, gc=False):
     """An argument that is the value of another node."""
 
     node: str
 
 
-@dataclass(frozen=True)
-class Sym:
+class Sym(Struct, frozen=True, gc=False):
     """A symbolic integer. ``hint`` is the value seen while tracing, None when there is none."""
 
     expr: str
     hint: int | None = None
 
 
-@dataclass(frozen=True)
-class Opaque:
+class Opaque(Struct, frozen=True, gc=False):
     """An argument of another kind, kept as text only."""
 
     text: str
@@ -39,8 +38,7 @@ class Opaque:
 Arg: TypeAlias = "Ref | Sym | Opaque | int | float | str | tuple[Arg, ...] | None"
 
 
-@dataclass(frozen=True)
-class TensorMeta:
+class TensorMeta(Struct, frozen=True, gc=False):
     """Shape and torch dtype name (``float32``) of one tensor; dimensions may be symbolic."""
 
     shape: tuple[int | Sym, ...]
@@ -50,9 +48,8 @@ class TensorMeta:
 Val: TypeAlias = "TensorMeta | Sym | int | tuple[Val, ...] | None"
 
 
-@dataclass(frozen=True)
-class FxNode:
-    """One node of a graph.
+class FxNode(Struct, frozen=True, dict=True):
+    """One node of a graph; a record of msgspec, for a job has very many of them.
 
     Attributes:
         name: Unique in its graph.
@@ -73,7 +70,7 @@ class FxNode:
     op: str
     target: str = ""
     args: tuple[Arg, ...] = ()
-    kwargs: Mapping[str, Arg] = field(default_factory=dict)
+    kwargs: dict[str, Arg] = {}
     val: Val = None
     source: tuple[str, int | None, str | None] | None = None
     fqn: str | None = None
@@ -83,12 +80,19 @@ class FxNode:
 
     def inputs(self) -> Iterator[str]:
         """Yield the names of the nodes among the arguments, in order, with repetitions."""
-        return iter(self._inputs)
+        return iter(self.used)
 
     @cached_property
-    def _inputs(self) -> tuple[str, ...]:
+    def used(self) -> tuple[str, ...]:
         """The names, looked for once: ranks share their nodes, and every step asks for them."""
-        return tuple(refs((self.args, tuple(self.kwargs.values()))))
+        args = (*self.args, *self.kwargs.values()) if self.kwargs else self.args
+        found: list[str] = []
+        for arg in args:
+            if arg.__class__ is Ref:
+                found.append(arg.node)  # type: ignore[union-attr]
+            elif arg.__class__ is tuple:
+                found += refs(arg)
+        return tuple(found)
 
 
 @dataclass(frozen=True)

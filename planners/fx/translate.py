@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .communication import Communication, Note, build
 from .flatten import CHOICE, LOOP, TUPLE, RegionNode, flatten, graph_prefix
 from .model import Sym
-from .operations import (
-    find_operation,
-    is_unknown_communication,
-    is_wait,
-)
+from .operations import is_unknown_communication, nature
 from .storage import GETITEM, Root, Storage, is_view, leaves, mutated
 
 if TYPE_CHECKING:
@@ -160,7 +156,7 @@ class _Translator:
             if node.op == "placeholder":
                 self._placeholder(node, prefix)
             elif node.op == "output":
-                outputs += node.inputs()
+                outputs += node.used
             else:
                 self._step(node)
         self.kept.update({name.removeprefix(prefix): name for name in outputs})
@@ -175,10 +171,10 @@ class _Translator:
         self._own(node.name, self.owners.get(origin, frozenset()))
 
     def _step(self, node: FxNode) -> None:
-        operation = find_operation(node)
-        if operation is not None:
+        kind = nature(node.op, node.target)
+        if kind.operation is not None:
             self._communicate(node)
-        elif is_wait(node):
+        elif kind.waits:
             self._wait(node)
         elif node.target in (CHOICE, LOOP):
             self._region(node)
@@ -274,7 +270,7 @@ class _Translator:
             self._own(node.name, self._owners(node))
             return
         self.run_of_compute.append(node)
-        self._own(node.name, frozenset({_PENDING}))
+        self._own(node.name, _SOMEBODY)
         if self.compute == "all":
             self._flush()
 
@@ -291,7 +287,7 @@ class _Translator:
         fields["id"] = self._unique(run[0].name)
         if deps:
             fields["deps"] = sorted(deps, key=self._order)
-        reads = self._roots_in_flight(name for node in run for name in node.inputs())
+        reads = self._roots_in_flight(name for node in run for name in node.used)
         writes = self._roots_in_flight(name for node in run for name in mutated(node))
         fields.update(
             {key: names for key, names in (("reads", reads), ("writes", writes)) if names}
@@ -311,14 +307,17 @@ class _Translator:
             self.unsettled.append(name)
 
     def _touches(self, run: list[FxNode]) -> bool:
-        return bool(self._roots_in_flight(name for node in run for name in node.inputs()))
+        return bool(self._roots_in_flight(name for node in run for name in node.used))
 
     def _roots_in_flight(self, names: Iterator[str]) -> list[str]:
         found = (root for name in names for root in self.storage.in_flight(self.storage.root(name)))
         return sorted(set(found))
 
     def _owners(self, node: FxNode) -> frozenset[str]:
-        return frozenset().union(*(self.owners.get(name, frozenset()) for name in node.inputs()))
+        owners, used = self.owners, node.used
+        if len(used) == 1:
+            return owners.get(used[0], _NOBODY)
+        return _NOBODY.union(*[owners[name] for name in used if name in owners])
 
     def _order(self, action_id: str) -> int:
         return self.places[action_id]
@@ -365,6 +364,8 @@ class _Translator:
 
 
 _PENDING = "\0pending"
+_NOBODY: frozenset[str] = frozenset()
+_SOMEBODY = frozenset({_PENDING})
 
 
 def _summary(run: list[FxNode]) -> str:
