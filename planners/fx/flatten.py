@@ -66,19 +66,23 @@ def _walk(graph: FxGraph, prefix: str) -> Iterator[FxNode]:
         if node.op == "get_attr" and node.target in graph.subgraphs:
             modules[node.name] = node.target
             continue
-        inner = [modules[name] for name in node.inputs() if name in modules]
+        inner = [modules[name] for name in node.used if name in modules] if modules else None
         if inner:
             yield from _higher_order(graph, node, inner, modules, prefix)
-        elif node.target.rsplit(".", maxsplit=1)[-1] == "with_effects":
+        elif node.target.endswith("with_effects") and _short(node) == "with_effects":
             yield from _without_token(node, prefix)
         else:
             yield _renamed(node, prefix)
 
 
+def _short(node: FxNode) -> str:
+    return node.target.rsplit(".", maxsplit=1)[-1]
+
+
 def _higher_order(
     graph: FxGraph, node: FxNode, inner: list[str], modules: dict[str, str], prefix: str
 ) -> Iterator[FxNode]:
-    short = node.target.rsplit(".", maxsplit=1)[-1]
+    short = _short(node)
     if short in _INLINED and len(inner) == 1:
         yield from _inline(graph, node, inner[0], modules, prefix)
         return

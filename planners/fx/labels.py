@@ -57,11 +57,13 @@ class Provenance:
             in the order in which they lie in what is sent.
         gradients: For every communication, the parameters whose gradients it carries, in the order
             in which they lie in its result.
+        labels: What ``label_of`` returned, by communication: ranks share their nodes.
     """
 
     def __init__(self, nodes: Mapping[str, FxNode]) -> None:
         self.nodes = nodes
         self.sent: dict[str, Names] = {}
+        self.labels: dict[str, tuple[str | None, str | None]] = {}
         self._sources: dict[str, Names] = {}
         self._buffer: dict[str, str] = {}  # node -> the allocation whose storage it shares
         self._content: dict[str, Names] = {}  # allocation -> what was written into it
@@ -204,7 +206,10 @@ def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str
                 continue
             group = keys[rank][draft.communication.group]
             rows = proposed.setdefault(group, {}).setdefault(rank, [])
-            rows.append((draft, *label_of(draft, provenance)))
+            node = draft.communication.node
+            if node not in provenance.labels:
+                provenance.labels[node] = label_of(draft, provenance)
+            rows.append((draft, *provenance.labels[node]))
     return sum(_settle(rows) for rows in proposed.values())
 
 

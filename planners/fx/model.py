@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 
@@ -48,6 +48,23 @@ class TensorMeta(Struct, frozen=True, gc=False):
 Val: TypeAlias = "TensorMeta | Sym | int | tuple[Val, ...] | None"
 
 
+class _Used:
+    """``FxNode.used``: ``cached_property`` without its lock, which costs more than the search."""
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        args = (*node.args, *node.kwargs.values()) if node.kwargs else node.args
+        found: list[str] = []
+        for arg in args:
+            if arg.__class__ is Ref:
+                found.append(arg.node)
+            elif arg.__class__ is tuple:
+                found += refs(arg)
+        made = node.__dict__["used"] = tuple(found)
+        return made
+
+
 class FxNode(Struct, frozen=True, dict=True):
     """One node of a graph; a record of msgspec, for a job has very many of them.
 
@@ -82,17 +99,8 @@ class FxNode(Struct, frozen=True, dict=True):
         """Yield the names of the nodes among the arguments, in order, with repetitions."""
         return iter(self.used)
 
-    @cached_property
-    def used(self) -> tuple[str, ...]:
-        """The names, looked for once: ranks share their nodes, and every step asks for them."""
-        args = (*self.args, *self.kwargs.values()) if self.kwargs else self.args
-        found: list[str] = []
-        for arg in args:
-            if arg.__class__ is Ref:
-                found.append(arg.node)  # type: ignore[union-attr]
-            elif arg.__class__ is tuple:
-                found += refs(arg)
-        return tuple(found)
+    used: ClassVar[Any] = _Used()
+    """The names, looked for once: ranks share their nodes, and every step asks for them."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,12 @@ class FxGraph:
 
         Whatever a node names a group by is one of them.
         """
-        own = (text for node in self.nodes for text in texts((node.args, *node.kwargs.values())))
-        return frozenset(own).union(*(graph.texts for graph in self.subgraphs.values()))
+        found: set[str] = set()
+        for node in self.nodes:
+            for arg in (*node.args, *node.kwargs.values()) if node.kwargs else node.args:
+                if arg.__class__ is str or arg.__class__ is tuple:
+                    found.update(texts(arg))
+        return frozenset(found.union(*(graph.texts for graph in self.subgraphs.values())))
 
 
 @dataclass(frozen=True)
@@ -194,10 +206,10 @@ def refs(value: Arg) -> Iterator[str]:
             yield from refs(item)
 
 
-def texts(value: Arg) -> Iterator[str]:
-    """Yield the texts inside an argument."""
+def texts(value: Arg) -> list[str]:
+    """Return the texts inside an argument."""
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from texts(item)
+        return [value]
+    if not isinstance(value, tuple):
+        return []
+    return [text for item in value if item.__class__ is not Ref for text in texts(item)]

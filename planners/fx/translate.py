@@ -40,6 +40,11 @@ class Draft:
     communication: Communication | None = None
     branches: tuple[list[Draft], ...] = ()
 
+    @property
+    def has_label(self) -> bool:
+        """Whether it gets a label, which is of one rank, or something in it does."""
+        return self.communication is not None or bool(self.branches)
+
     def copy(self) -> Draft:
         """Return a draft that may get another label."""
         branches = tuple([one.copy() for one in branch] for branch in self.branches)
@@ -69,7 +74,8 @@ class RankDraft:
 
     def copy(self) -> RankDraft:
         """Return the program of another rank: its labels and notes are its own, the rest is not."""
-        return replace(self, drafts=[draft.copy() for draft in self.drafts], notes=[*self.notes])
+        drafts = [draft.copy() if draft.has_label else draft for draft in self.drafts]
+        return replace(self, drafts=drafts, notes=[*self.notes])
 
 
 def translate_all(
@@ -77,6 +83,7 @@ def translate_all(
 ) -> dict[int, RankDraft]:
     """Translate the graphs of every rank; ranks that run the same ones share the work.
 
+    Ranks whose groups are the same share their drafts, too: whatever is settled of them later is.
     What is made of a graph depends on the groups that it may name, by their names and sizes only,
     but for the peers of messages, which are ranks.
 
@@ -85,18 +92,21 @@ def translate_all(
     """
     found: dict[int, RankDraft] = {}
     shared: dict[tuple[object, ...], RankDraft] = {}
+    same: dict[tuple[object, ...], RankDraft] = {}
     for rank, program in programs.items():
         named: frozenset[str] = frozenset().union(*(graph.texts for graph in program.graphs))
-        sizes = sorted(
-            (name, len(group.ranks)) for name, group in program.groups.items() if name in named
-        )
-        key = tuple(map(id, program.graphs)), tuple(sizes)
-        if key in shared:
-            found[rank] = shared[key].copy()
-            continue
-        found[rank] = translate(program, compute=compute)
-        if not _names_peers(found[rank].drafts):
-            shared[key] = found[rank]
+        groups = sorted((name, one) for name, one in program.groups.items() if name in named)
+        graphs = tuple(map(id, program.graphs))
+        sizes = graphs, tuple((name, len(group.ranks)) for name, group in groups)
+        spelled = graphs, tuple((name, group.ranks, group.name) for name, group in groups)
+        if spelled in same:
+            found[rank] = replace(same[spelled], notes=[*same[spelled].notes])
+        elif sizes in shared:
+            found[rank] = same[spelled] = shared[sizes].copy()
+        else:
+            found[rank] = same[spelled] = translate(program, compute=compute)
+            if not _names_peers(found[rank].drafts):
+                shared[sizes] = found[rank]
     return found
 
 
