@@ -36,6 +36,7 @@ from planguard.plan.actions import (
 )
 from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
+from planguard.plan.reading.lifecycle import left_running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -284,7 +285,19 @@ def find_hazards(code: CompiledPlan, *, device: bool = False) -> list[Hazard]:
             continue
         if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
             continue
+        if not plain & _INTERESTING and _is_clean(program, code):
+            continue
         walk = _Walk(code, program, index, device)
         walk.block(0, len(program), 0)
         found.extend(walk.finish())
     return found
+
+
+def _is_clean(program: Program, code: CompiledPlan) -> bool:
+    """Tell whether a program waits for all it starts, and names no buffer that could be touched."""
+    if left_running(program, code.aux) != set():
+        return False
+    return all(
+        node.reads is node.writes is UNSET and node.__class__ is not Coalesced
+        for node in program.nodes
+    )

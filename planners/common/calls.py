@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.plan.building.program import ProgramBuilder
+    from planguard.plan.nodes import Node
 
 
 @dataclass
@@ -23,18 +24,26 @@ class Call:
 
 def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
     """Write calls into a program."""
+    plain: list[Node] = []
     for call in calls:
+        if call.op not in _BLOCKS:
+            plain.append(program.action(call.op, **call.fields))
+            continue
+        program.extend(plain)
+        plain = []
         if call.op == "unordered":
             with program.unordered():
                 for branch in call.branches:
                     write(program, branch)
-        elif call.op == "choice":
+        else:
             with program.choice(**call.fields):
                 for branch in call.branches:
                     with program.branch():
                         write(program, branch)
-        else:
-            program.add(call.op, **call.fields)
+    program.extend(plain)
+
+
+_BLOCKS = frozenset({"unordered", "choice"})
 
 
 def producer(tool: str, package: str = "torch") -> str | tuple[str, str]:

@@ -174,11 +174,12 @@ class _Rank:
     def _reduce(self, step: int, bucket: Bucket, works: list[str]) -> Call:
         if self.options.comm_hook == "noop":
             return Call("skip")
-        inside = [self.parameters[at] for at in bucket]
+        parameters = self.parameters
+        inside = [parameters[at] for at in bucket]
         dtype = _HOOK_DTYPES.get(self.options.comm_hook, inside[0].dtype)
         works.append(self._work())
         label = f"iter{step} grad: {joined([parameter.name for parameter in inside])}"
-        size = plan_size(dtype, sum(parameter.count for parameter in inside))
+        size = plan_size(dtype, sum([parameter.count for parameter in inside]))
         fields = {"label": label, "src": inside[0].src, "async_": True, "work": works[-1], **size}
         return Call("all_reduce", {**fields, "group": "world", "phase": "backward"})
 
