@@ -9,6 +9,7 @@ from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
 from .steps import (
+    Choice,
     Collective,
     Doubt,
     Exchange,
@@ -24,7 +25,7 @@ from .steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.building.program import ProgramBuilder
@@ -235,11 +236,13 @@ class Writer:
 
     def _rows(self, steps: Sequence[Step]) -> list[Row]:
         """Return the actions of steps, as a plan file has them."""
-        free = self._options.launch_order == "free"
+        writers = self._writers
+        if self._options.launch_order != "free":
+            return [row for step in steps if (row := writers[step.__class__](step))]
         rows: list[Row] = []
         place = 0
         while place < len(steps):
-            run = _launches(steps, place) if free else 0
+            run = _launches(steps, place)
             if run > 1:
                 inside = [self._row(step) for step in steps[place : place + run]]
                 rows.append({"op": "unordered", "body": list(filter(None, inside))})
@@ -250,24 +253,35 @@ class Writer:
 
     def _row(self, step: Step) -> Row:
         """Return the action of a step; empty where it is none on this rank."""
-        if isinstance(step, Collective):
-            return self._collective(step)
-        if isinstance(step, Exchange):
-            return self._exchange(step)
-        if isinstance(step, Message):
-            return self._message(step)
-        src = self._src(step.origin)
-        if isinstance(step, Wait):
-            if step.handle not in self._started:
-                return {}
-            return {"op": "wait", "work": _work(step.handle), "src": src}
-        if isinstance(step, Loop):
-            return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
-        if isinstance(step, Plain):
-            return {"op": step.op, "src": src, **dict(step.fields)}
+        return self._writers[step.__class__](step)
+
+    @cached_property
+    def _writers(self) -> dict[type, Callable[[Any], Row]]:
+        return {
+            Collective: self._collective,
+            Exchange: self._exchange,
+            Message: self._message,
+            Wait: self._wait,
+            Loop: self._loop,
+            Plain: self._plain,
+            Choice: self._choice,
+        }
+
+    def _wait(self, step: Wait) -> Row:
+        if step.handle not in self._started:
+            return {}
+        return {"op": "wait", "work": _work(step.handle), "src": self._src(step.origin)}
+
+    def _loop(self, step: Loop) -> Row:
+        return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
+
+    def _plain(self, step: Plain) -> Row:
+        return {"op": step.op, "src": self._src(step.origin), **dict(step.fields)}
+
+    def _choice(self, step: Choice) -> Row:
         branches = [self._rows(branch) for branch in step.branches]
         head = {"op": "choice", "name": step.origin.text or "branch", "uniform": step.uniform}
-        return {**head, "src": src, "branches": branches}
+        return {**head, "src": self._src(step.origin), "branches": branches}
 
     def _collective(self, step: Collective) -> Row:
         row = self._common(step.op, step)
@@ -282,7 +296,8 @@ class Writer:
         if step.root is not None:
             row["root"] = step.root
         whole = step.parts[0] if len(step.parts) == 1 else Part(_total(step), None)
-        return row | _size(whole)
+        row.update(_size(whole))
+        return row
 
     def _common(self, op: str, step: Sending) -> Row:
         key = key_of(step)
@@ -312,10 +327,11 @@ class Writer:
         row["peer"] = step.peer
         if not step.blocking:
             self._started.add(step.handle)
-            row |= {"op": f"i{row['op']}", "work": _work(step.handle)}
+            row["op"], row["work"] = f"i{row['op']}", _work(step.handle)
         if step.stream is not None:
             row["stream"] = step.stream
-        return row | _size(step.part)
+        row.update(_size(step.part))
+        return row
 
     def _src(self, origin: Origin) -> tuple[str, int, str]:
         text = f"{origin.name} ({origin.place})" if origin.place else origin.name
