@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
@@ -236,9 +236,9 @@ class Writer:
 
     def _rows(self, steps: Sequence[Step]) -> list[Row]:
         """Return the actions of steps, as a plan file has them."""
-        writers = self._writers
+        write = self.WRITERS
         if self._options.launch_order != "free":
-            return [row for step in steps if (row := writers[step.__class__](step))]
+            return [row for step in steps if (row := write[step.__class__](self, step))]
         rows: list[Row] = []
         place = 0
         while place < len(steps):
@@ -253,19 +253,7 @@ class Writer:
 
     def _row(self, step: Step) -> Row:
         """Return the action of a step; empty where it is none on this rank."""
-        return self._writers[step.__class__](step)
-
-    @cached_property
-    def _writers(self) -> dict[type, Callable[[Any], Row]]:
-        return {
-            Collective: self._collective,
-            Exchange: self._exchange,
-            Message: self._message,
-            Wait: self._wait,
-            Loop: self._loop,
-            Plain: self._plain,
-            Choice: self._choice,
-        }
+        return self.WRITERS[step.__class__](self, step)
 
     def _wait(self, step: Wait) -> Row:
         if step.handle not in self._started:
@@ -276,7 +264,9 @@ class Writer:
         return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
 
     def _plain(self, step: Plain) -> Row:
-        return {"op": step.op, "src": self._src(step.origin), **dict(step.fields)}
+        row = {"op": step.op, "src": self._src(step.origin)}
+        row.update(step.fields)
+        return row
 
     def _choice(self, step: Choice) -> Row:
         branches = [self._rows(branch) for branch in step.branches]
@@ -302,7 +292,7 @@ class Writer:
     def _common(self, op: str, step: Sending) -> Row:
         key = key_of(step)
         row = {"op": op, "src": self._src(step.origin), "group": self._names[key]}
-        label = self._labels.label(step, key)
+        label = self._labels.label(step.origin, key)
         if label is not None:
             row["label"] = label
         return row
@@ -336,6 +326,16 @@ class Writer:
     def _src(self, origin: Origin) -> tuple[str, int, str]:
         text = f"{origin.name} ({origin.place})" if origin.place else origin.name
         return (self._files[origin.program], origin.line, text)
+
+    WRITERS: ClassVar[dict[type, Callable[[Writer, Any], Row]]] = {
+        Collective: _collective,
+        Exchange: _exchange,
+        Message: _message,
+        Wait: _wait,
+        Loop: _loop,
+        Plain: _plain,
+        Choice: _choice,
+    }
 
 
 def _launches(row: Sequence[Step], place: int) -> int:

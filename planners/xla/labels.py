@@ -54,8 +54,11 @@ class Labels:
     def __init__(self, sends: Mapping[int, Sequence[Sending]]) -> None:
         self._counts: dict[Key, dict[int, list[Origin]]] = defaultdict(lambda: defaultdict(list))
         for rank, steps in sends.items():
+            mine: dict[Key, list[Origin]] = defaultdict(list)
             for step in steps:
-                self._counts[key_of(step)][rank].append(step.origin)
+                mine[key_of(step)].append(step.origin)
+            for key, origins in mine.items():
+                self._counts[key][rank] = origins
         self._apart = self._channels_tell_apart()
         self._chosen: dict[Key, dict[str, bool] | None] = {}
         self._naming: dict[Key, Naming] = {}
@@ -70,18 +73,18 @@ class Labels:
         names: dict[tuple[int, str], set[str]] = defaultdict(set)
         for ranks in self._counts.values():
             for origins in ranks.values():
+                if not all([origin.channel for origin in origins]):
+                    return False
                 for origin in origins:
-                    if not origin.channel:
-                        return False
                     names[origin.program, origin.channel].add(origin.name)
         return all(len(found) == 1 for found in names.values())
 
-    def label(self, step: Sending, key: Key) -> str | None:
+    def label(self, origin: Origin, key: Key) -> str | None:
         """Return the label of a step of a communicator; None where its group shares no identity."""
         naming = self._naming.get(key)
         if naming is None:
             naming = self._choose(key)
-        allowed, text = self._chosen[key], naming(step.origin)
+        allowed, text = self._chosen[key], naming(origin)
         if not text or (allowed is not None and not allowed.get(text, False)):
             self.missing += 1
             return None
