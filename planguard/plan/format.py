@@ -68,9 +68,7 @@ def read_trusted(data: bytes, limits: Limits) -> Plan:
     return _plan(_decode(data) or _parse_slowly(data, None), limits, None, data)
 
 
-def read_made(
-    head: bytes, programs: Mapping[str, bytes], whole: bytes, limits: Limits
-) -> Plan:
+def read_made(head: bytes, programs: Mapping[str, bytes], whole: bytes, limits: Limits) -> Plan:
     """Read a plan that was encoded by this package, of which every program is at hand by itself.
 
     Ranks that do the same, word for word, share one list of actions, which is read once and

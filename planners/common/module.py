@@ -266,7 +266,10 @@ def _of_rows(rows: list[_Row], at: At) -> tuple[TensorInfo, ...] | None:
     for number, row in enumerate(rows):
         name, shape, dtype = row.name, row.shape, row.dtype
         names.add(name)
-        src = (*row.src, name) if row.src else (at.file or "memory", 0, f"{at.path}[{number}] {name}")
+        if isinstance(row.src, UnsetType):
+            src = at.file or "memory", 0, f"{at.path}[{number}] {name}"
+        else:
+            src = *row.src, name
         tensor = TensorInfo(name, shape, dtype, row.requires_grad, row.sparse, src)
         if (shape, dtype) not in sizes:
             if dtype not in ITEM_BYTES or tensor.nbytes >= 2**63:

@@ -197,7 +197,7 @@ class _Emitter:
                         self._add(program, inner, rank)
 
     def _action(self, program: ProgramBuilder, draft: Draft, rank: int) -> Node:
-        """Return an action; ranks that run one graph differ in the group, its root and the label."""
+        """Return an action; ranks that run one graph differ in group, root and label."""
         talk, key = draft.communication, (id(draft), "", 0, None)
         if talk is not None:
             group = self.keys[rank][talk.group]

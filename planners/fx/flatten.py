@@ -160,7 +160,7 @@ def _renamed(node: FxNode, prefix: str) -> FxNode:
     return replace(
         node,
         name=prefix + node.name,
-        args=_rename(node.args, prefix) if node.used else node.args,  # type: ignore[arg-type]
+        args=_rename(node.args, prefix) if node.used else node.args,
         kwargs={key: _rename(arg, prefix) for key, arg in node.kwargs.items()},
         mutates=tuple(prefix + name for name in node.mutates),
     )
@@ -168,7 +168,7 @@ def _renamed(node: FxNode, prefix: str) -> FxNode:
 
 def _rename(arg: Arg, prefix: str) -> Arg:
     if arg.__class__ is Ref:
-        return Ref(prefix + arg.node) if prefix else arg  # type: ignore[union-attr]
+        return Ref(prefix + arg.node) if prefix else arg
     if arg.__class__ is tuple:
         return tuple([_rename(item, prefix) for item in arg])
     return arg

@@ -17,6 +17,8 @@ from .operations import is_wait, nature
 Root: TypeAlias = "str | tuple[Root, ...]"
 
 GETITEM = "_operator.getitem"
+
+
 def is_view(node: FxNode) -> bool:
     """Tell whether the result shares the storage of the first tensor argument."""
     return node.view or nature(node.op, node.target).views

@@ -166,9 +166,7 @@ def _shared(algorithm: Algorithm) -> dict[Chunk, set[int]]:
     return {chunk: blocks for chunk, blocks in users.items() if chunk in written}
 
 
-def _ordered(
-    algorithm: Algorithm, columns: dict[int, int]
-) -> Iterator[tuple[Place, np.ndarray]]:
+def _ordered(algorithm: Algorithm, columns: dict[int, int]) -> Iterator[tuple[Place, np.ndarray]]:
     """Yield every step after those before it, with the last step of thread blocks before it."""
     import numpy as np
 

@@ -9,14 +9,13 @@ from msgspec import Struct
 
 from ..common.reading import At, key_of
 from .gpus import PAIRED
-from .joins import SYNCS, Joins
+from .joins import SYNCS, Chunks, Joins
 from .model import Block, Counter, Event, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .gpus import Gpu
-    from .joins import Chunks
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
@@ -286,9 +285,7 @@ class BlockReader:
         return (self.gpu.number,) if fields["type"].text(10) == "s" else ()
 
 
-def _counting(
-    name: str, counters: tuple[Counter, ...], *, moves: bool, incoming: bool
-) -> Event:
+def _counting(name: str, counters: tuple[Counter, ...], *, moves: bool, incoming: bool) -> Event:
     if incoming:
         return Event(name, moves=moves, waits=counters)
     return Event(name, moves=moves, signals=counters)

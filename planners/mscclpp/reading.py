@@ -46,7 +46,6 @@ def read_program(obj: object, options: MscclppOptions) -> Program:
         if gpu.number != place:
             elements[place].fail("gpus are not numbered 0, 1, ...", hint="sort them by id")
 
-
     @cache
     def chunk_bytes() -> int:  # asked for by the first pipeline, if there is one
         return options.chunk_bytes or 2 * max(_units(found["gpus"].value), default=1)

@@ -264,7 +264,7 @@ class Writer:
         return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
 
     def _plain(self, step: Plain) -> Row:
-        row = {"op": step.op, "src": self._src(step.origin)}
+        row: Row = {"op": step.op, "src": self._src(step.origin)}
         row.update(step.fields)
         return row
 

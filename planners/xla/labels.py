@@ -73,7 +73,7 @@ class Labels:
         names: dict[tuple[int, str], set[str]] = defaultdict(set)
         for ranks in self._counts.values():
             for origins in ranks.values():
-                if not all([origin.channel for origin in origins]):
+                if not all(origin.channel for origin in origins):
                     return False
                 for origin in origins:
                     names[origin.program, origin.channel].add(origin.name)

@@ -80,9 +80,9 @@ class Appender:
     def extend(self, actions: Iterable[Mapping[str, Any] | n.Node]) -> None:
         """Append actions as a plan file has them: ``{"op": "send", "peer": 1, "bytes": 4}``.
 
-        What ``action`` returned is one, too. For programs that write many actions: all are checked at once, in a fifth of the time of
-        ``add``. Handles are names that the caller chose, in ``work``; a field that is not stated is
-        left out.
+        What ``action`` returned is one, too. For programs that write many actions: all are checked
+        at once, in a fifth of the time of ``add``. Handles are names that the caller chose, in
+        ``work``; a field that is not stated is left out.
 
         Raises:
             PlanError: As for ``add``.
@@ -99,14 +99,17 @@ class Appender:
         if line is None:  # written by an adapter: build() checks it, and it has no line
             self._block += actions
             return
-        actions = [msgspec.to_builtins(a) if isinstance(a, n.Node) else a for a in actions]
+        rows: list[Any] = [
+            msgspec.to_builtins(action) if isinstance(action, n.Node) else action
+            for action in actions
+        ]
         if self._sources:
             src = frame_of(0)
-            actions = [{"src": src, **action} for action in actions]
+            rows = [{"src": src, **row} for row in rows]
         try:
-            nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
+            nodes = decoder_of(list[n.Action]).decode(encoded(rows, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
-            for action in actions:  # one of them is wrong, or registered: as if added one by one
+            for action in rows:  # one of them is wrong, or registered: as if added one by one
                 if not isinstance(action, Mapping):
                     hint = '{"op": "send", "peer": 1, "bytes": 4}'
                     error = refusal("no action", path=self.path, value=action, hint=hint)

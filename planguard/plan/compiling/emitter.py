@@ -89,7 +89,7 @@ class Emitter:
         return word
 
     def _stream(self, node: n.Node) -> int:
-        stream = self.tables.streams.id(node.stream)
+        stream = self.tables.streams.id(node.stream)  # type: ignore[arg-type]
         if stream > 255:
             hint = "name streams by role, not by iteration"
             message = "more than 256 streams in one plan"
