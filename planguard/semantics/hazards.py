@@ -22,7 +22,7 @@ A wait for any or some that may have ended an action makes what is missing a war
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -278,19 +278,29 @@ def find_hazards(code: CompiledPlan, *, device: bool = False) -> list[Hazard]:
         device: Operations are kernels on streams, which a host synchronization waits for.
     """
     found: list[Hazard] = []
+    known: dict[int, list[Hazard]] = {}  # several programs may share one list of words
     for index, program in enumerate(code.programs):
-        ops = set(program.code[::WORDS])
-        plain = {op & KIND_MASK for op in ops}
-        if not any(op & ASYNC for op in ops) and not plain & _INTERESTING:
+        if id(program.code) in known:
+            found.extend(replace(hazard, program=index) for hazard in known[id(program.code)])
             continue
-        if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
-            continue
-        if not plain & _INTERESTING and _is_clean(program, code):
-            continue
-        walk = _Walk(code, program, index, device)
-        walk.block(0, len(program), 0)
-        found.extend(walk.finish())
+        own = known[id(program.code)] = _of_program(code, index, device=device)
+        found.extend(own)
     return found
+
+
+def _of_program(code: CompiledPlan, index: int, *, device: bool) -> list[Hazard]:
+    program = code.programs[index]
+    ops = set(program.code[::WORDS])
+    plain = {op & KIND_MASK for op in ops}
+    if not any(op & ASYNC for op in ops) and not plain & _INTERESTING:
+        return []
+    if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
+        return []
+    if not plain & _INTERESTING and _is_clean(program, code):
+        return []
+    walk = _Walk(code, program, index, device)
+    walk.block(0, len(program), 0)
+    return walk.finish()
 
 
 def _is_clean(program: Program, code: CompiledPlan) -> bool:

@@ -157,13 +157,15 @@ def _without_token(node: FxNode, prefix: str) -> Iterator[FxNode]:
 def _renamed(node: FxNode, prefix: str) -> FxNode:
     if not prefix:
         return node
-    return replace(
-        node,
-        name=prefix + node.name,
-        args=_rename(node.args, prefix) if node.used else node.args,
-        kwargs={key: _rename(arg, prefix) for key, arg in node.kwargs.items()},
-        mutates=tuple(prefix + name for name in node.mutates),
-    )
+    args = tuple([_rename(arg, prefix) for arg in node.args]) if node.used else node.args
+    kwargs = {key: _rename(arg, prefix) for key, arg in node.kwargs.items()}
+    mutates = tuple([prefix + name for name in node.mutates])
+    if node.__class__ is not FxNode:
+        return replace(node, name=prefix + node.name, args=args, kwargs=kwargs, mutates=mutates)
+    return FxNode(
+        prefix + node.name, node.op, node.target, args, kwargs, node.val, node.source, node.fqn,
+        node.fqns, node.view, mutates,
+    )  # fmt: skip
 
 
 def _rename(arg: Arg, prefix: str) -> Arg:
@@ -181,4 +183,4 @@ def _bind(arg: Arg, bound: dict[str, Arg]) -> Arg:
 
 
 def _target_of(bound: dict[str, Arg], name: str) -> str:
-    return next(refs(bound[name]), name) if name in bound else name
+    return next(iter(refs(bound[name])), name) if name in bound else name

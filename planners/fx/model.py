@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Ref(Struct, frozen=True, gc=False):
@@ -54,13 +54,10 @@ class _Used:
     def __get__(self, node: Any, owner: type | None = None) -> Any:
         if node is None:
             return self
-        args = (*node.args, *node.kwargs.values()) if node.kwargs else node.args
         found: list[str] = []
-        for arg in args:
-            if arg.__class__ is Ref:
-                found.append(arg.node)
-            elif arg.__class__ is tuple:
-                found += refs(arg)
+        _collect(node.args, found)
+        if node.kwargs:
+            _collect(node.kwargs.values(), found)
         made = node.__dict__["used"] = tuple(found)
         return made
 
@@ -197,13 +194,19 @@ class FxBundle:
     file: str | None = None
 
 
-def refs(value: Arg) -> Iterator[str]:
-    """Yield the node names inside an argument, in order."""
-    if isinstance(value, Ref):
-        yield value.node
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from refs(item)
+def refs(value: Arg) -> list[str]:
+    """Return the node names inside an argument, in order."""
+    found: list[str] = []
+    _collect((value,), found)
+    return found
+
+
+def _collect(args: Iterable[Arg], found: list[str]) -> None:
+    for arg in args:
+        if arg.__class__ is Ref:
+            found.append(arg.node)
+        elif arg.__class__ is tuple:
+            _collect(arg, found)
 
 
 def texts(value: Arg) -> list[str]:

@@ -75,7 +75,7 @@ class Reader:
                 row.view,
                 row.mutates,
             )
-            if name in known or not known.keys() >= {*node.mutates}:
+            if name in known or (row.mutates and not known.keys() >= {*row.mutates}):
                 raise PlanError("a node of that name, or none of that name before it")
             known[name] = Ref(name)
             made.append(node)
