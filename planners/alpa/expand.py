@@ -29,10 +29,12 @@ from ..xla.steps import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .model import Dump, Gather, Host, Instruction, Piece, Task
+    from .model import Dump, Gather, Host, Instruction, Task
     from .options import AlpaOptions
     from .stages import StageSteps
 
+_Piece = tuple[tuple[int, ...], Part, str]
+"""Ranks of a message or broadcast, what moves, and what tells it from others of its task."""
 _UTILITIES = ("allocate zero", "concat")
 
 
@@ -54,7 +56,7 @@ class HostExpander:
         self.waits: dict[str, tuple[int, ...]] = {}
         self.bare: dict[str, None] = {}
         self.traces = {device: Trace() for device in host.devices}
-        self._of_task: dict[tuple[str, str], list[tuple[Piece, str]]] = {}
+        self._of_task: dict[tuple[str, str], list[_Piece]] = {}
 
     def _tracks(self) -> bool:
         return self._dump.inputs is not None and self._host.worker in self._dump.inputs
@@ -116,17 +118,15 @@ class HostExpander:
         if instruction.op == "SEND":
             self._settle(instruction, instruction.inputs)
         text = f"task {task.name} #{count}"
-        for piece, named in self._pieces(instruction.op, task):
-            if instruction.op == "BROADCAST":
-                self._broadcast(instruction, task, piece, text + named)
-            else:
-                self._message(instruction, task, piece, text + named)
+        write = self._broadcast if instruction.op == "BROADCAST" else self._message
+        for ranks, part, named in self._pieces(instruction.op, task):
+            write(instruction, ranks, part, text + named)
         if instruction.op == "RECV" and instruction.gathers:
             self._settle(instruction, instruction.outputs)
             self._gather(instruction, task, f"gather of task {task.name} #{count}")
 
-    def _pieces(self, op: str, task: Task) -> list[tuple[Piece, str]]:
-        """Return the pieces of a task that devices of this host take part in, and their names."""
+    def _pieces(self, op: str, task: Task) -> list[_Piece]:
+        """Return the pieces of a task that devices of this host take part in."""
         found = self._of_task.get((op, task.name))
         if found is None:
             found = self._of_task[op, task.name] = []
@@ -134,50 +134,43 @@ class HostExpander:
             for piece in task.received if op == "RECV" else task.sent:
                 own = piece.ranks if op == "BROADCAST" else (piece.ranks[op == "RECV"],)
                 if not self.traces.keys().isdisjoint(own):
-                    ranks = ">".join(map(str, piece.ranks))
-                    found.append((piece, f" {ranks}.{seen[piece.ranks]}"))
+                    part = Part(None if self._dump.signals else piece.bytes, task.dtype)
+                    named = f" {'>'.join(map(str, piece.ranks))}.{seen[piece.ranks]}"
+                    found.append((piece.ranks, part, named))
                 seen[piece.ranks] += 1
         return found
 
-    def _message(self, instruction: Instruction, task: Task, piece: Piece, text: str) -> None:
+    def _message(
+        self, instruction: Instruction, ranks: tuple[int, ...], part: Part, text: str
+    ) -> None:
         sends = instruction.op == "SEND"
-        own, peer = piece.ranks if sends else piece.ranks[::-1]
-        pair = (min(own, peer), max(own, peer))
-        self._create(instruction, ("sendrecv", pair), [own])
-        step = Message(
-            origin=self._origin(instruction, text),
-            domain=pair,
-            pipeline="",
-            part=self._part(piece, task),
-            peer=peer,
-            sends=sends,
-            handle=text,
-            blocking=not self._async,
-        )
+        own, peer = ranks if sends else ranks[::-1]
+        pair = (own, peer) if own < peer else (peer, own)
+        if self._lazy:
+            self._create(instruction, ("sendrecv", pair), [own])
+        origin = Origin(0, text, "", instruction.number, self._host.worker)
+        step = Message(origin, pair, "", part, peer, sends, text, not self._async)
         self.traces[own].steps.append(step)
-        if self._async and sends:
+        if not self._async:
+            return
+        if sends:
             self._sent[own].append(text)
-        elif self._async:
+        else:
             for uuid in instruction.outputs:
                 self._pending[own][uuid].append(text)
 
-    def _part(self, piece: Piece, task: Task) -> Part:
-        return Part(None if self._dump.signals else piece.bytes, task.dtype)
-
-    def _broadcast(self, instruction: Instruction, task: Task, piece: Piece, text: str) -> None:
-        own = [rank for rank in piece.ranks if rank in self.traces]
-        if not own or len(piece.ranks) == 1:
+    def _broadcast(
+        self, instruction: Instruction, ranks: tuple[int, ...], part: Part, text: str
+    ) -> None:
+        own = [rank for rank in ranks if rank in self.traces]
+        if not own or len(ranks) == 1:
             return
-        self._create(instruction, ("", piece.ranks), own)
+        self._create(instruction, ("", ranks), own)
+        origin, handle = self._origin(instruction, text), text if self._async else None
+        step = Collective("broadcast", origin, ranks, (part,), root=ranks[0], handle=handle)
         for rank in own:
-            origin = self._origin(instruction, text)
-            part = self._part(piece, task)
-            step = Collective(
-                "broadcast", origin, piece.ranks, (part,), root=piece.ranks[0],
-                handle=text if self._async else None,
-            )  # fmt: skip
             self.traces[rank].steps.append(step)
-            if self._async and rank != piece.ranks[0]:
+            if self._async and rank != ranks[0]:
                 for uuid in instruction.outputs:
                     self._pending[rank][uuid].append(text)
             elif self._async:
@@ -241,7 +234,8 @@ class HostExpander:
         for rank, trace in self.traces.items():
             if stage is not None and has_text:
                 inside = self._stages.of(instruction.task, stage, self._host, rank)
-                trace.doubts |= inside.doubts
+                if inside.doubts:
+                    trace.doubts |= inside.doubts
                 skipped = stage.sync_channels if instruction.skips_sync else frozenset()
                 trace.steps += _embedded(inside.steps, origin, skipped)
             trace.steps.append(done)

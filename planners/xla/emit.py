@@ -144,7 +144,11 @@ def _permute_doubts(sends: Mapping[int, Sequence[Sending]]) -> list[Doubt]:
 
 
 class Names:
-    """Names of the groups, and their declaration."""
+    """Names of the groups, and their declaration.
+
+    Attributes:
+        by_key: The name of every communicator.
+    """
 
     def __init__(
         self,
@@ -155,22 +159,19 @@ class Names:
         self._families = families
         self._world = tuple(range(plan.world_size))
         self._plan = plan
-        self._names: dict[Key, str] = {}
+        self.by_key: dict[Key, str] = {}
         for key in sorted(keys):
             self._declare(key)
 
     def _declare(self, key: Key) -> None:
         kind, ranks = key
         if not kind and ranks == self._world:
-            self._names[key] = "world"
+            self.by_key[key] = "world"
         elif self._families is not None:
             dims = self._families[ranks]
-            self._names[key] = self._plan.group("+".join(dims), mesh_dims=dims)
+            self.by_key[key] = self._plan.group("+".join(dims), mesh_dims=dims)
         else:
-            self._names[key] = self._plan.group(group_name(key), ranks)
-
-    def __getitem__(self, key: Key) -> str:
-        return self._names[key]
+            self.by_key[key] = self._plan.group(group_name(key), ranks)
 
     def of_rank(self, rank: int) -> list[str]:
         """Return the groups of a rank, larger ones first."""
@@ -179,9 +180,9 @@ class Names:
     @cached_property
     def _of_ranks(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
-        for key in sorted(self._names, key=lambda key: (-len(key[1]), key)):
+        for key in sorted(self.by_key, key=lambda key: (-len(key[1]), key)):
             for rank in key[1]:
-                found.setdefault(rank, []).append(self._names[key])
+                found.setdefault(rank, []).append(self.by_key[key])
         return found
 
 
@@ -225,7 +226,7 @@ class Writer:
     def begin(self, row: Sequence[Step]) -> None:
         """Create the communicators that the program of this rank uses, if asked to."""
         if self._options.cliques == "start":
-            used = {self._names[key_of(step)] for step in leaves(row)}
+            used = {self._names.by_key[key_of(step)] for step in leaves(row)}
             for name in self._names.of_rank(self._rank):
                 if name in used:
                     self._program.init(name)
@@ -290,9 +291,9 @@ class Writer:
         return row
 
     def _common(self, op: str, step: Sending) -> Row:
-        key = key_of(step)
-        row = {"op": op, "src": self._src(step.origin), "group": self._names[key]}
-        label = self._labels.label(step.origin, key)
+        key, origin = key_of(step), step.origin
+        row = {"op": op, "src": self._src(origin), "group": self._names.by_key[key]}
+        label = self._labels.label(origin, key)
         if label is not None:
             row["label"] = label
         return row
