@@ -132,6 +132,8 @@ def read_elements(data: bytes, file: str, depth: int) -> Element:
         raise PlanError(message, file=file, path=where, hint="write it again") from None
     except (UnicodeError, LookupError, ValueError) as error:
         raise PlanError(f"not readable XML: {error}", file=file, hint="use UTF-8") from None
-    if reader.root is None:
+    # The parser holds its reader: what is left with it lives on until Python looks for garbage.
+    root, reader.root = reader.root, None
+    if root is None:
         raise PlanError("no element", file=file, hint=_HINT)
-    return reader.root
+    return root

@@ -154,15 +154,13 @@ def _shared(algorithm: Algorithm) -> dict[Chunk, set[int]]:
     users: dict[Chunk, set[int]] = {}
     written: set[Chunk] = set()
     for own, block in enumerate(algorithm.blocks):
-        gpu = block.gpu
-        for step in block.steps:
-            reads, writes = step.reads, step.writes
-            for part in reads + writes if reads != writes else reads:
-                chunk = (gpu, *part)
-                other = first.setdefault(chunk, own)
-                if other != own:
-                    users.setdefault(chunk, {other}).add(own)
-            written.update([(gpu, *part) for part in writes])
+        writes = {part for step in block.steps for part in step.writes}
+        for part in writes.union(*[step.reads for step in block.steps]):
+            chunk = (block.gpu, *part)
+            other = first.setdefault(chunk, own)
+            if other != own:
+                users.setdefault(chunk, {other}).add(own)
+        written.update([(block.gpu, *part) for part in writes])
     return {chunk: blocks for chunk, blocks in users.items() if chunk in written}
 
 
