@@ -147,13 +147,14 @@ def records(at: At, kind: type[_Row]) -> list[_Row] | None:
         return None
 
 
-def key_of(value: Any, file: str | None) -> bytes | None:
-    """Return what values of a file have in common if and only if they are equal, word for word.
+def keys_of(at: At) -> list[bytes] | list[None]:
+    """Return for each element of an array what it has in common with equal ones, word for word.
 
     Planners write the same row again and again; what is read of one is read of all, but for where
     it stands. What is in memory, not in a file, may hold what JSON has none of, and has no key.
     """
-    return None if file is None else msgspec.json.encode(value)
+    values = at.values()
+    return [None] * len(values) if at.file is None else list(map(msgspec.json.encode, values))
 
 
 def load_json(path: Path) -> At:

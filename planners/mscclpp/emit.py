@@ -64,18 +64,19 @@ class _Emitter:
                 continue
             src = (file, at + 1, f"{own}{event.name}, {found.place(at)}")
             for message in incoming.get((block, at), ()):
-                yield {"op": "recv", **self._message(message), "src": src}
+                yield self._row("recv", message, src)
             if event.barrier is not None and (block[0], event.barrier[0]) in self.groups:
                 group = self.groups[block[0], event.barrier[0]]
                 yield {"op": "barrier", "group": group, "src": src}
             if event.moves:
                 yield {"op": "compute", "op_name": event.name, "src": src}
             for message in outgoing.get((block, at), ()):
-                yield {"op": "isend", **self._message(message), "src": src}
+                yield self._row("isend", message, src)
 
-    def _message(self, message: Message) -> dict[str, Any]:
+    def _row(self, op: str, message: Message, src: Source) -> dict[str, Any]:
         peer = self.ranks[message.other] if message.other is not None else self.nobody
-        return {"peer": peer, "tag": message.tag, "bytes": 1, "label": message.label}
+        tag, label = message.tag, message.label
+        return {"op": op, "peer": peer, "tag": tag, "bytes": 1, "label": label, "src": src}
 
 
 def emit(program: Program, options: MscclppOptions, builder: type[PlanBuilder]) -> Plan:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ..common.reading import At, key_of
+from ..common.reading import At, keys_of
 from .gpus import PAIRED
 from .joins import SYNCS, Chunks, Joins
 from .model import Block, Counter, Event, Span
@@ -116,11 +116,11 @@ class BlockReader:
             outer: The place of the pipeline, and the iteration.
         """
         file, deeds, events, steps = operations.file, self.deeds, self.events, self.steps
-        for step, value in enumerate(operations.values()):
-            key = key_of(value, file)
+        values = operations.values()
+        for step, key in enumerate(keys_of(operations)):
             deed = deeds.get(key)
             if deed is None:
-                at = At(value, step, file, operations)
+                at = At(values[step], step, file, operations)
                 deed = self._operation(at, nested=outer is not None)
                 if deed is None:
                     self._pipeline(at, step)
@@ -134,7 +134,7 @@ class BlockReader:
             events.append(event)
             steps.append(step if outer is None else (outer[0], step, outer[1]))
             if len(events) > MAX_EVENTS:
-                at = At(value, step, file, operations)
+                at = At(values[step], step, file, operations)
                 at.fail(f"more than {MAX_EVENTS} operations", hint="choose a smaller chunk_bytes")
 
     def _operation(self, at: At, *, nested: bool) -> _Deed | None:
