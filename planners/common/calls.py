@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,13 +14,12 @@ if TYPE_CHECKING:
     from planguard.plan.nodes import Node
 
 
-@dataclass
-class Call:
+class Call(Struct):
     """One action to be written: the operation and its fields, or a block of branches."""
 
     op: str
-    fields: dict[str, Any] = field(default_factory=dict)
-    branches: list[list[Call]] = field(default_factory=list)
+    fields: dict[str, Any] = {}
+    branches: list[list[Call]] = []
 
 
 def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
