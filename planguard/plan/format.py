@@ -10,14 +10,17 @@ import msgspec
 
 from planguard.plan.compiling.compile import compile_document
 from planguard.plan.defects import refusal
-from planguard.plan.document import Document
+from planguard.plan.document import Document, Use
 from planguard.plan.limits import DEFAULT_LIMITS
+from planguard.plan.nodes import Action
 from planguard.plan.plan import Plan
 from planguard.plan.reading.missing import no_such_file
 from planguard.plan.reading.wellformed import check
 from planguard.records import decoder_of, lost_a_key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planguard.errors import PlanError
     from planguard.plan.limits import Limits
 
@@ -63,6 +66,36 @@ def read_trusted(data: bytes, limits: Limits) -> Plan:
         PlanError: Anything else that is wrong with it.
     """
     return _plan(_decode(data) or _parse_slowly(data, None), limits, None, data)
+
+
+def read_made(head: bytes, programs: Mapping[str, bytes], whole: bytes, limits: Limits) -> Plan:
+    """Read a plan that was encoded by this package, of which every program is at hand by itself.
+
+    Ranks that do the same, word for word, share one list of actions, which is read once and
+    compiled once.
+
+    Args:
+        head: The plan without these programs.
+        programs: The actions of each by its selector, in the order of ``whole``.
+        whole: The plan.
+        limits: What the plan may cost.
+
+    Raises:
+        PlanError: As ``read_trusted``.
+    """
+    document, actions = _decode(head), decoder_of(list[Action])
+    if document is None:
+        return read_trusted(whole, limits)
+    lists: dict[bytes, list[Action]] = {}
+    uses = dict(document.ranks)
+    try:
+        for selector, text in programs.items():
+            if text not in lists:
+                lists[text] = actions.decode(text)
+            uses[selector] = Use(actions=lists[text])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_trusted(whole, limits)
+    return _plan(msgspec.structs.replace(document, ranks=uses), limits, None, whole)
 
 
 def _plan(document: Document, limits: Limits, file: str | None, raw: bytes) -> Plan:

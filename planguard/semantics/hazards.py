@@ -22,7 +22,7 @@ A wait for any or some that may have ended an action makes what is missing a war
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -36,6 +36,7 @@ from planguard.plan.actions import (
 )
 from planguard.plan.code import WORDS
 from planguard.plan.nodes import Batch, Coalesced
+from planguard.plan.reading.lifecycle import left_running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -277,14 +278,36 @@ def find_hazards(code: CompiledPlan, *, device: bool = False) -> list[Hazard]:
         device: Operations are kernels on streams, which a host synchronization waits for.
     """
     found: list[Hazard] = []
+    known: dict[int, list[Hazard]] = {}  # several programs may share one list of words
     for index, program in enumerate(code.programs):
-        ops = set(program.code[::WORDS])
-        plain = {op & KIND_MASK for op in ops}
-        if not any(op & ASYNC for op in ops) and not plain & _INTERESTING:
+        if id(program.code) in known:
+            found.extend(replace(hazard, program=index) for hazard in known[id(program.code)])
             continue
-        if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
-            continue
-        walk = _Walk(code, program, index, device)
-        walk.block(0, len(program), 0)
-        found.extend(walk.finish())
+        own = known[id(program.code)] = _of_program(code, index, device=device)
+        found.extend(own)
     return found
+
+
+def _of_program(code: CompiledPlan, index: int, *, device: bool) -> list[Hazard]:
+    program = code.programs[index]
+    ops = set(program.code[::WORDS])
+    plain = {op & KIND_MASK for op in ops}
+    if not any(op & ASYNC for op in ops) and not plain & _INTERESTING:
+        return []
+    if any(Kind.UNORDERED_BEGIN <= kind < Kind.BIND for kind in plain):
+        return []
+    if not plain & _INTERESTING and _is_clean(program, code):
+        return []
+    walk = _Walk(code, program, index, device)
+    walk.block(0, len(program), 0)
+    return walk.finish()
+
+
+def _is_clean(program: Program, code: CompiledPlan) -> bool:
+    """Tell whether a program waits for all it starts, and names no buffer that could be touched."""
+    if left_running(program, code.aux) != set():
+        return False
+    return all(
+        node.reads is node.writes is UNSET and node.__class__ is not Coalesced
+        for node in program.nodes
+    )

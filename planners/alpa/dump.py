@@ -124,7 +124,8 @@ def _programs(
         if worker not in workers:
             listed.fail("a worker is not in the meshes", hint=_known(workers))
         programs[worker] = _instructions(listed, tasks) or tuple(
-            _instruction(item, number, tasks) for number, item in enumerate(listed.each())
+            _instruction(item, listed.path, number, tasks)
+            for number, item in enumerate(listed.each())
         )
     missing = workers - programs.keys()
     if missing:
@@ -166,7 +167,7 @@ def _instructions(at: At, tasks: dict[str, Task]) -> tuple[Instruction, ...] | N
                 return None
         found.append(
             Instruction(
-                row.op, f"{path}[{number}]", number, task, _flat(row.inputs), _flat(row.outputs),
+                row.op, path, number, task, _flat(row.inputs), _flat(row.outputs),
                 row.info, row.allgather_uuid is not None, row.skip_grad_sync,
             )
         )  # fmt: skip
@@ -174,16 +175,14 @@ def _instructions(at: At, tasks: dict[str, Task]) -> tuple[Instruction, ...] | N
 
 
 def _flat(uuids: Uuids) -> tuple[int, ...]:
-    flat: list[int] = []
     for one in uuids:
-        if isinstance(one, list):
-            flat += one
-        else:
-            flat.append(one)
-    return tuple(flat)
+        if one.__class__ is list:
+            inner = [some if isinstance(some, list) else [some] for some in uuids]
+            return tuple([uuid for some in inner for uuid in some])
+    return tuple(uuids)  # type: ignore[arg-type]
 
 
-def _instruction(at: At, number: int, tasks: dict[str, Task]) -> Instruction:
+def _instruction(at: At, path: str, number: int, tasks: dict[str, Task]) -> Instruction:
     fields = at.fields(
         "op", "task", "in", "out", "info", "set_empty_buffer", "allgather_uuid", "skip_grad_sync"
     )
@@ -202,7 +201,7 @@ def _instruction(at: At, number: int, tasks: dict[str, Task]) -> Instruction:
         _check_task(fields["task"], op, task, tasks)
     return Instruction(
         op=op,
-        place=at.path,
+        path=path,
         number=number,
         task=task,
         inputs=_uuids(fields["in"]) if "in" in fields else (),

@@ -29,10 +29,12 @@ from ..xla.steps import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .model import Dump, Gather, Host, Instruction, Piece, Task
+    from .model import Dump, Gather, Host, Instruction, Task
     from .options import AlpaOptions
     from .stages import StageSteps
 
+_Piece = tuple[tuple[int, ...], Part, str]
+"""Ranks of a message or broadcast, what moves, and what tells it from others of its task."""
 _UTILITIES = ("allocate zero", "concat")
 
 
@@ -54,6 +56,7 @@ class HostExpander:
         self.waits: dict[str, tuple[int, ...]] = {}
         self.bare: dict[str, None] = {}
         self.traces = {device: Trace() for device in host.devices}
+        self._of_task: dict[tuple[str, str], list[_Piece]] = {}
 
     def _tracks(self) -> bool:
         return self._dump.inputs is not None and self._host.worker in self._dump.inputs
@@ -80,11 +83,13 @@ class HostExpander:
         """Return a buffer that an instruction uses and nothing made, and keep track of buffers."""
         if self._live is None:
             return None
-        missing = next((uuid for uuid in instruction.inputs if uuid not in self._live), None)
+        live, inputs, missing = self._live, instruction.inputs, None
         if instruction.op == "FREE":
-            self._live -= set(instruction.inputs)
-        self._live |= set(instruction.outputs)
-        return None if instruction.op == "FREE" else missing
+            live.difference_update(inputs)
+        elif not live.issuperset(inputs):
+            missing = next(uuid for uuid in inputs if uuid not in live)
+        live.update(instruction.outputs)
+        return missing
 
     def _stop(self, instruction: Instruction, uuid: int) -> None:
         message = (
@@ -112,61 +117,60 @@ class HostExpander:
         self._rounds[instruction.op, task.name] += 1
         if instruction.op == "SEND":
             self._settle(instruction, instruction.inputs)
-        pieces = task.received if instruction.op == "RECV" else task.sent
-        seen: Counter[tuple[int, ...]] = Counter()
-        for piece in pieces:
-            text = f"task {task.name} #{count}"
-            part = f"{text} {'>'.join(map(str, piece.ranks))}.{seen[piece.ranks]}"
-            seen[piece.ranks] += 1
-            if instruction.op == "BROADCAST":
-                self._broadcast(instruction, task, piece, part)
-            else:
-                self._message(instruction, task, piece, part)
+        text = f"task {task.name} #{count}"
+        write = self._broadcast if instruction.op == "BROADCAST" else self._message
+        for ranks, part, named in self._pieces(instruction.op, task):
+            write(instruction, ranks, part, text + named)
         if instruction.op == "RECV" and instruction.gathers:
             self._settle(instruction, instruction.outputs)
             self._gather(instruction, task, f"gather of task {task.name} #{count}")
 
-    def _message(self, instruction: Instruction, task: Task, piece: Piece, text: str) -> None:
+    def _pieces(self, op: str, task: Task) -> list[_Piece]:
+        """Return the pieces of a task that devices of this host take part in."""
+        found = self._of_task.get((op, task.name))
+        if found is None:
+            found = self._of_task[op, task.name] = []
+            seen: Counter[tuple[int, ...]] = Counter()
+            for piece in task.received if op == "RECV" else task.sent:
+                own = piece.ranks if op == "BROADCAST" else (piece.ranks[op == "RECV"],)
+                if not self.traces.keys().isdisjoint(own):
+                    part = Part(None if self._dump.signals else piece.bytes, task.dtype)
+                    named = f" {'>'.join(map(str, piece.ranks))}.{seen[piece.ranks]}"
+                    found.append((piece.ranks, part, named))
+                seen[piece.ranks] += 1
+        return found
+
+    def _message(
+        self, instruction: Instruction, ranks: tuple[int, ...], part: Part, text: str
+    ) -> None:
         sends = instruction.op == "SEND"
-        own, peer = piece.ranks if sends else piece.ranks[::-1]
-        if own not in self.traces:
-            return
-        pair = (min(own, peer), max(own, peer))
-        self._create(instruction, ("sendrecv", pair), [own])
-        step = Message(
-            origin=self._origin(instruction, text),
-            domain=pair,
-            pipeline="",
-            part=self._part(piece, task),
-            peer=peer,
-            sends=sends,
-            handle=text,
-            blocking=not self._async,
-        )
+        own, peer = ranks if sends else ranks[::-1]
+        pair = (own, peer) if own < peer else (peer, own)
+        if self._lazy:
+            self._create(instruction, ("sendrecv", pair), [own])
+        origin = Origin(0, text, "", instruction.number, self._host.worker)
+        step = Message(origin, pair, "", part, peer, sends, text, not self._async)
         self.traces[own].steps.append(step)
-        if self._async and sends:
+        if not self._async:
+            return
+        if sends:
             self._sent[own].append(text)
-        elif self._async:
+        else:
             for uuid in instruction.outputs:
                 self._pending[own][uuid].append(text)
 
-    def _part(self, piece: Piece, task: Task) -> Part:
-        return Part(None if self._dump.signals else piece.bytes, task.dtype)
-
-    def _broadcast(self, instruction: Instruction, task: Task, piece: Piece, text: str) -> None:
-        own = [rank for rank in piece.ranks if rank in self.traces]
-        if not own or len(piece.ranks) == 1:
+    def _broadcast(
+        self, instruction: Instruction, ranks: tuple[int, ...], part: Part, text: str
+    ) -> None:
+        own = [rank for rank in ranks if rank in self.traces]
+        if not own or len(ranks) == 1:
             return
-        self._create(instruction, ("", piece.ranks), own)
+        self._create(instruction, ("", ranks), own)
+        origin, handle = self._origin(instruction, text), text if self._async else None
+        step = Collective("broadcast", origin, ranks, (part,), root=ranks[0], handle=handle)
         for rank in own:
-            origin = self._origin(instruction, text)
-            part = self._part(piece, task)
-            step = Collective(
-                "broadcast", origin, piece.ranks, (part,), root=piece.ranks[0],
-                handle=text if self._async else None,
-            )  # fmt: skip
             self.traces[rank].steps.append(step)
-            if self._async and rank != piece.ranks[0]:
+            if self._async and rank != ranks[0]:
                 for uuid in instruction.outputs:
                     self._pending[rank][uuid].append(text)
             elif self._async:
@@ -206,6 +210,8 @@ class HostExpander:
 
     def _settle(self, instruction: Instruction, uuids: Sequence[int]) -> None:
         """Wait for the messages that bring buffers."""
+        if not self._pending:
+            return
         for rank, trace in self.traces.items():
             for uuid in uuids:
                 for handle in self._pending[rank].pop(uuid, []):
@@ -219,17 +225,20 @@ class HostExpander:
         self._rounds["RUN", instruction.task] += 1
         known = self._dump.stages
         stage = (known or {}).get(instruction.task)
+        shown = instruction.info or f"task {instruction.task}"
+        origin = self._origin(instruction, f"{shown} #{count}")
+        has_text = stage is not None and bool(stage.hlo)
+        if self.traces and not has_text and not self._is_utility(instruction):
+            self.bare[shown] = None
+        done = Plain(origin, "compute", (("op_name", shown),))
         for rank, trace in self.traces.items():
-            shown = instruction.info or f"task {instruction.task}"
-            origin = self._origin(instruction, f"{shown} #{count}")
-            if stage is not None and stage.hlo:
+            if stage is not None and has_text:
                 inside = self._stages.of(instruction.task, stage, self._host, rank)
-                trace.doubts |= inside.doubts
+                if inside.doubts:
+                    trace.doubts |= inside.doubts
                 skipped = stage.sync_channels if instruction.skips_sync else frozenset()
                 trace.steps += _embedded(inside.steps, origin, skipped)
-            elif not self._is_utility(instruction):
-                self.bare[shown] = None
-            trace.steps.append(Plain(origin, "compute", (("op_name", shown),)))
+            trace.steps.append(done)
 
     def _is_utility(self, instruction: Instruction) -> bool:
         """Tell whether a RUN cannot communicate: one device, an allocation, a concatenation."""
@@ -245,10 +254,10 @@ def _embedded(steps: Sequence[Step], outer: Origin, skipped: frozenset[str]) -> 
     for step in steps:
         if isinstance(step, Collective) and step.origin.channel in skipped:
             continue
-        where = f"{step.origin.place or f'line {step.origin.line} of its text'}, {outer.place}"
-        origin = replace(
-            outer, name=f"{outer.name}/{step.origin.name}", round=step.origin.round, place=where
-        )
+        own = step.origin
+        where = f"{own.place or f'line {own.line} of its text'}, {outer.place}"
+        name = f"{outer.name}/{own.name}"
+        origin = Origin(outer.program, name, own.round, outer.line, where)
         if isinstance(step, Loop):
             inner = tuple(_embedded(step.body, outer, skipped))
             out.append(replace(step, origin=origin, body=inner))

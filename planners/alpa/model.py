@@ -50,10 +50,10 @@ class Task(Struct, frozen=True):
 
 
 class Instruction(Struct, frozen=True):
-    """One instruction of a worker; ``place`` is its path in the dump."""
+    """One instruction of a worker; ``path`` is that of its list in the dump."""
 
     op: str
-    place: str
+    path: str
     number: int
     task: str = ""
     inputs: tuple[int, ...] = ()
@@ -61,6 +61,11 @@ class Instruction(Struct, frozen=True):
     info: str = ""
     gathers: bool = False
     skips_sync: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its path in the dump."""
+        return f"{self.path}[{self.number}]"
 
 
 class Stage(Struct, frozen=True):

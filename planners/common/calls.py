@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from planguard.plan.building.program import ProgramBuilder
+    from planguard.plan.nodes import Node
 
 
-@dataclass
-class Call:
+class Call(Struct):
     """One action to be written: the operation and its fields, or a block of branches."""
 
     op: str
-    fields: dict[str, Any] = field(default_factory=dict)
-    branches: list[list[Call]] = field(default_factory=list)
+    fields: dict[str, Any] = {}
+    branches: list[list[Call]] = []
 
 
 def write(program: ProgramBuilder, calls: Sequence[Call]) -> None:
     """Write calls into a program."""
+    plain: list[Node] = []
     for call in calls:
+        if call.op not in _BLOCKS:
+            plain.append(program.action(call.op, **call.fields))
+            continue
+        program.extend(plain)
+        plain = []
         if call.op == "unordered":
             with program.unordered():
                 for branch in call.branches:
                     write(program, branch)
-        elif call.op == "choice":
+        else:
             with program.choice(**call.fields):
                 for branch in call.branches:
                     with program.branch():
                         write(program, branch)
-        else:
-            program.add(call.op, **call.fields)
+    program.extend(plain)
+
+
+_BLOCKS = frozenset({"unordered", "choice"})
 
 
 def producer(tool: str, package: str = "torch") -> str | tuple[str, str]:

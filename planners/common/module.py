@@ -10,13 +10,16 @@ import hashlib
 import inspect
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from planguard.errors import PlanError
 from planguard.plan.actions import ITEM_BYTES as WIDTH
 from planguard.plan.dtypes import NAMES
+
+from .reading import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,10 +60,7 @@ class TensorInfo(Struct, frozen=True):
     @property
     def count(self) -> int:
         """Number of elements."""
-        total = 1
-        for size in self.shape:
-            total *= size
-        return total
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -230,7 +230,25 @@ def read_module(fields: dict[str, At]) -> ModuleInfo:
     return ModuleInfo(name, parameters, buffers, fields["parameters"].file, sync)
 
 
+class _Row(Struct, forbid_unknown_fields=True, gc=False):
+    """A tensor as it is written, with its place."""
+
+    name: Annotated[str, Meta(max_length=1_000)]
+    shape: tuple[Annotated[int, Meta(ge=0, le=2**40)], ...]
+    dtype: Annotated[str, Meta(max_length=40)]
+    requires_grad: bool = True
+    sparse: bool = False
+    src: (
+        tuple[Annotated[str, Meta(max_length=4_000)], Annotated[int, Meta(ge=0, le=2**31)]]
+        | UnsetType
+    ) = UNSET
+
+
 def _read_tensors(at: At) -> tuple[TensorInfo, ...]:
+    rows = records(at, _Row)
+    read = None if rows is None else _of_rows(rows, at)
+    if read is not None:
+        return read
     found: dict[str, TensorInfo] = {}
     for entry in at.each():
         tensor = _read_tensor(entry)
@@ -238,6 +256,27 @@ def _read_tensors(at: At) -> tuple[TensorInfo, ...]:
             entry.fail("two tensors of one name")
         found[tensor.name] = tensor
     return tuple(found.values())
+
+
+def _of_rows(rows: list[_Row], at: At) -> tuple[TensorInfo, ...] | None:
+    """Return tensors of rows; None where one of them is wrong."""
+    names: set[str] = set()
+    sizes: set[tuple[tuple[int, ...], str]] = set()
+    found = []
+    for number, row in enumerate(rows):
+        name, shape, dtype = row.name, row.shape, row.dtype
+        names.add(name)
+        if isinstance(row.src, UnsetType):
+            src = at.file or "memory", 0, f"{at.path}[{number}] {name}"
+        else:
+            src = *row.src, name
+        tensor = TensorInfo(name, shape, dtype, row.requires_grad, row.sparse, src)
+        if (shape, dtype) not in sizes:
+            if dtype not in ITEM_BYTES or tensor.nbytes >= 2**63:
+                return None
+            sizes.add((shape, dtype))
+        found.append(tensor)
+    return tuple(found) if len(names) == len(rows) else None
 
 
 def _read_tensor(at: At) -> TensorInfo:

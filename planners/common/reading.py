@@ -82,10 +82,15 @@ class At(msgspec.Struct, eq=False):
 
     def each(self) -> Iterator[At]:
         """Return the elements of an array, one by one."""
-        value, file = self.value, self.file
+        file = self.file
+        return (At(one, place, file, self) for place, one in enumerate(self.values()))
+
+    def values(self) -> list[Any]:
+        """Return the elements of an array as they are."""
+        value = self.value
         if not isinstance(value, list):
             self.fail("expected an array")
-        return (At(one, place, file, self) for place, one in enumerate(value))
+        return value
 
     def text(self, limit: int = 10_000) -> str:
         """Return a string."""
@@ -140,6 +145,16 @@ def records(at: At, kind: type[_Row]) -> list[_Row] | None:
         return converted(at.value, list[kind])  # type: ignore[valid-type]
     except msgspec.ValidationError:
         return None
+
+
+def keys_of(at: At) -> list[bytes] | list[None]:
+    """Return for each element of an array what it has in common with equal ones, word for word.
+
+    Planners write the same row again and again; what is read of one is read of all, but for where
+    it stands. What is in memory, not in a file, may hold what JSON has none of, and has no key.
+    """
+    values = at.values()
+    return [None] * len(values) if at.file is None else list(map(msgspec.json.encode, values))
 
 
 def load_json(path: Path) -> At:

@@ -49,10 +49,15 @@ def _of_torch(
     import torch.distributed as dist
 
     order = range(len(parameters)) if ready is None else ready
-    tensors = [
-        torch.empty(parameters[at].shape, dtype=getattr(torch, parameters[at].dtype), device="meta")
-        for at in order
-    ]
+    made: dict[tuple[tuple[int, ...], str], torch.Tensor] = {}  # of few shapes, mostly
+    tensors = []
+    for at in order:
+        shape, dtype = parameters[at].shape, parameters[at].dtype
+        tensor = made.get((shape, dtype))
+        if tensor is None:
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
+            made[shape, dtype] = tensor
+        tensors.append(tensor)
     sparse = [parameter.sparse for parameter in parameters]
     buckets, _ = dist._compute_bucket_assignment_by_size(  # noqa: SLF001 - DDP itself calls it
         tensors, list(limits), sparse, [] if ready is None else list(ready)

@@ -48,7 +48,10 @@ class _Rank:
     def __init__(self, module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> None:
         self.module, self.options, self.leader = module, options, leader
         self.parameters = module.trainable
-        self.place = {parameter.name: at for at, parameter in enumerate(self.parameters)}
+        self.names = [parameter.name for parameter in self.parameters]
+        self.counts = [parameter.count for parameter in self.parameters]
+        self.place = {name: at for at, name in enumerate(self.names)}
+        self.reduced: dict[Bucket, tuple[str, dict[str, Any]]] = {}
         self.out: list[Call] = []
         self.works = 0
         first = assign(self.parameters, options.first_limits)
@@ -174,12 +177,15 @@ class _Rank:
     def _reduce(self, step: int, bucket: Bucket, works: list[str]) -> Call:
         if self.options.comm_hook == "noop":
             return Call("skip")
-        inside = [self.parameters[at] for at in bucket]
-        dtype = _HOOK_DTYPES.get(self.options.comm_hook, inside[0].dtype)
         works.append(self._work())
-        label = f"iter{step} grad: {joined([parameter.name for parameter in inside])}"
-        size = plan_size(dtype, sum(parameter.count for parameter in inside))
-        fields = {"label": label, "src": inside[0].src, "async_": True, "work": works[-1], **size}
+        found = self.reduced.get(bucket)
+        if found is None:  # one for all steps
+            names, dtype = [self.names[at] for at in bucket], self.parameters[bucket[0]].dtype
+            dtype = _HOOK_DTYPES.get(self.options.comm_hook, dtype)
+            size = plan_size(dtype, sum([self.counts[at] for at in bucket]))
+            found = self.reduced[bucket] = joined(names), size
+        label, src = f"iter{step} grad: {found[0]}", self.parameters[bucket[0]].src
+        fields = {"label": label, "src": src, "async_": True, "work": works[-1], **found[1]}
         return Call("all_reduce", {**fields, "group": "world", "phase": "backward"})
 
     def _used_map(self, step: int, works: list[str]) -> list[Call]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from planguard.errors import PlanError
 from planguard.files import write_packed
 
-from ..common.reading import At, load_json
+from ..common.reading import At, load_json, records
 from .model import (
     Arg,
     FxBundle,
@@ -26,11 +27,12 @@ from .model import (
     TensorMeta,
     Val,
 )
+from .rows import Op, Reader, Row, read_arg, read_val
 from .sharing import expand_ranks, shared_programs
 
 SCHEMA = "planguard.fx/1"
 MAX_WORLD = 1 << 20
-_OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+_OPS = get_args(Op)
 _DIRECTIONS = ("exact", "over", "under")
 
 
@@ -223,11 +225,21 @@ def _graph(at: At, depth: int = 0) -> FxGraph:
     found = at.fields("phase", "nodes", "subgraphs")
     if "nodes" not in found:
         at.fail("a graph needs nodes")
-    known: set[str] = set()
-    nodes = tuple(_node(item, known) for item in found["nodes"].each())
+    nodes = _nodes(found["nodes"])
     inner = found["subgraphs"].items() if "subgraphs" in found else ()
     phase = found["phase"].text() if "phase" in found else "forward"
     return FxGraph(nodes, phase, {key: _graph(value, depth + 1) for key, value in inner})
+
+
+def _nodes(at: At) -> tuple[FxNode, ...]:
+    rows = records(at, Row)
+    if rows is not None:
+        try:
+            return Reader().nodes(rows)
+        except PlanError:  # what is wrong with it is said with its place
+            pass
+    known: set[str] = set()
+    return tuple(_node(item, known) for item in at.each())
 
 
 def _node(at: At, known: set[str]) -> FxNode:
@@ -245,9 +257,9 @@ def _node(at: At, known: set[str]) -> FxNode:
         name=name,
         op=op,
         target=found["target"].text() if "target" in found else name,
-        args=tuple(_arg(a) for a in found["args"].each()) if "args" in found else (),
-        kwargs={k: _arg(a) for k, a in found["kwargs"].items()} if "kwargs" in found else {},
-        val=_val(found["val"]) if "val" in found else None,
+        args=tuple(read_arg(a) for a in found["args"].each()) if "args" in found else (),
+        kwargs={k: read_arg(a) for k, a in found["kwargs"].items()} if "kwargs" in found else {},
+        val=read_val(found["val"]) if "val" in found else None,
         source=_source(found["src"]) if "src" in found else None,
         fqn=found["fqn"].text() if "fqn" in found else None,
         fqns=_fqns(found["fqns"]) if "fqns" in found else (),
@@ -272,46 +284,3 @@ def _source(at: At) -> tuple[str, int | None, str | None]:
     line = parts[1].integer() if len(parts) > 1 and parts[1].value is not None else None
     name = parts[2].text() if len(parts) > 2 and parts[2].value is not None else None
     return parts[0].text(), line, name
-
-
-def _arg(at: At, depth: int = 0) -> Arg:
-    if depth > 50:
-        at.fail("arguments are nested too deeply")
-    if isinstance(at.value, list):
-        return tuple(_arg(item, depth + 1) for item in at.each())
-    if isinstance(at.value, dict):
-        found = at.fields("ref", "sym", "hint", "text")
-        if set(found) == {"ref"}:
-            return Ref(found["ref"].text())
-        if set(found) == {"text"}:
-            return Opaque(found["text"].text())
-        return _sym(at)
-    value: Arg = at.value
-    return value
-
-
-def _sym(at: At) -> Sym:
-    found = at.fields("sym", "hint")
-    if "sym" not in found:
-        at.fail("expected {ref}, {text} or {sym, hint}")
-    return Sym(found["sym"].text(), found["hint"].integer() if "hint" in found else None)
-
-
-def _val(at: At, depth: int = 0) -> Val:
-    if depth > 50:
-        at.fail("values are nested too deeply")
-    if at.value is None:
-        return None
-    if isinstance(at.value, list):
-        return tuple(_val(item, depth + 1) for item in at.each())
-    if isinstance(at.value, int):
-        return at.integer(-(2**63))
-    if isinstance(at.value, dict) and "sym" in at.value:
-        return _sym(at)
-    found = at.fields("shape", "dtype")
-    if set(found) != {"shape", "dtype"}:
-        at.fail("a tensor value has shape and dtype")
-    shape = tuple(
-        _sym(d) if isinstance(d.value, dict) else d.integer() for d in found["shape"].each()
-    )
-    return TensorMeta(shape, found["dtype"].text())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.building.program import ProgramBuilder
+    from planguard.plan.nodes import Node
     from planguard.plan.plan import Plan
 
     from .model import FxBundle
@@ -72,6 +73,8 @@ class _Emitter:
         self.drafts: dict[int, RankDraft] = translate_all(bundle.programs, compute=compute)
         self.keys: dict[int, dict[str, GroupKey]] = {}
         self.groups = PlanGroups(bundle.world_size)
+        self.written: dict[tuple[int, tuple[tuple[str, GroupKey], ...]], list[Any]] = {}
+        self.made: dict[tuple[int, str, int, str | None], Node] = {}
         self.agreed: list[tuple[int, int]] = []
         self.origin = {rank: bundle.like.get(rank, rank) for rank in range(bundle.world_size)}
 
@@ -171,14 +174,20 @@ class _Emitter:
                         self.builder.group(plan_name, key.ranks)
 
     def _program(self, program: ProgramBuilder, rank: int) -> None:
-        for draft in self.drafts[self.origin[rank]].drafts:
+        drafts = self.drafts[self.origin[rank]].drafts
+        key = id(drafts), tuple(self.keys[rank].items())
+        if key in self.written:  # by a rank that does the same
+            program.extend(self.written[key])
+            return
+        for draft in drafts:
             self._add(program, draft, rank)
+        self.written[key] = program.actions
 
     def _add(self, program: ProgramBuilder, draft: Draft, rank: int) -> None:
-        fields = self._fields(draft, rank)
         if not draft.branches:
-            program.add(**fields)
+            program.extend((self._action(program, draft, rank),))
             return
+        fields = self._fields(draft, rank)
         name, uniform = fields.pop("name"), fields.pop("uniform")
         del fields["op"]
         with program.choice(name, uniform=uniform, **fields):
@@ -186,6 +195,18 @@ class _Emitter:
                 with program.branch():
                     for inner in branch:
                         self._add(program, inner, rank)
+
+    def _action(self, program: ProgramBuilder, draft: Draft, rank: int) -> Node:
+        """Return an action; ranks that run one graph differ in group, root and label."""
+        talk, key = draft.communication, (id(draft), "", 0, None)
+        if talk is not None:
+            group = self.keys[rank][talk.group]
+            root = 0 if talk.root is None else group.ranks[talk.root]
+            key = id(talk), self.groups.names[group], root, draft.fields.get("label")
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = program.action(**self._fields(draft, rank))
+        return found
 
     def _fields(self, draft: Draft, rank: int) -> dict[str, Any]:
         talk = draft.communication

@@ -6,8 +6,9 @@ Overlap scheduling wraps nodes in ``control_deps``, effects in ``with_effects``,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .model import Arg, FxGraph, FxNode, Opaque, Ref, refs
 
@@ -24,8 +25,7 @@ LOOP = "planguard.loop"
 """Target of a node whose subgraphs run an unknown number of times."""
 
 
-@dataclass(frozen=True)
-class RegionNode(FxNode):
+class RegionNode(FxNode, frozen=True):
     """A node that runs whole graphs: the branches of a choice, or the body of a loop."""
 
     regions: tuple[FxGraph, ...] = ()
@@ -66,23 +66,27 @@ def _walk(graph: FxGraph, prefix: str) -> Iterator[FxNode]:
         if node.op == "get_attr" and node.target in graph.subgraphs:
             modules[node.name] = node.target
             continue
-        inner = [modules[name] for name in node.inputs() if name in modules]
+        inner = [modules[name] for name in node.used if name in modules] if modules else None
         if inner:
             yield from _higher_order(graph, node, inner, modules, prefix)
-        elif node.target.rsplit(".", maxsplit=1)[-1] == "with_effects":
+        elif node.target.endswith("with_effects") and _short(node) == "with_effects":
             yield from _without_token(node, prefix)
         else:
             yield _renamed(node, prefix)
 
 
+def _short(node: FxNode) -> str:
+    return node.target.rsplit(".", maxsplit=1)[-1]
+
+
 def _higher_order(
     graph: FxGraph, node: FxNode, inner: list[str], modules: dict[str, str], prefix: str
 ) -> Iterator[FxNode]:
-    short = node.target.rsplit(".", maxsplit=1)[-1]
+    short = _short(node)
     if short in _INLINED and len(inner) == 1:
         yield from _inline(graph, node, inner[0], modules, prefix)
         return
-    kept = {f.name: getattr(node, f.name) for f in fields(FxNode)}
+    kept = {name: getattr(node, name) for name in FxNode.__struct_fields__}
     kept["target"] = CHOICE if short == "cond" else LOOP
     kept["args"] = (Opaque(short), *(_drop(arg, modules) for arg in node.args))
     yield _renamed(RegionNode(**kept, regions=tuple(graph.subgraphs[n] for n in inner)), prefix)
@@ -153,19 +157,23 @@ def _without_token(node: FxNode, prefix: str) -> Iterator[FxNode]:
 def _renamed(node: FxNode, prefix: str) -> FxNode:
     if not prefix:
         return node
-    return replace(
-        node,
-        name=prefix + node.name,
-        args=tuple(_rename(arg, prefix) for arg in node.args),
-        kwargs={key: _rename(arg, prefix) for key, arg in node.kwargs.items()},
-        mutates=tuple(prefix + name for name in node.mutates),
-    )
+    args = tuple([_rename(arg, prefix) for arg in node.args]) if node.used else node.args
+    kwargs = {key: _rename(arg, prefix) for key, arg in node.kwargs.items()}
+    mutates = tuple([prefix + name for name in node.mutates])
+    if node.__class__ is not FxNode:
+        return replace(node, name=prefix + node.name, args=args, kwargs=kwargs, mutates=mutates)
+    return FxNode(
+        prefix + node.name, node.op, node.target, args, kwargs, node.val, node.source, node.fqn,
+        node.fqns, node.view, mutates,
+    )  # fmt: skip
 
 
 def _rename(arg: Arg, prefix: str) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_rename(item, prefix) for item in arg)
-    return Ref(prefix + arg.node) if isinstance(arg, Ref) and prefix else arg
+    if arg.__class__ is Ref:
+        return Ref(prefix + arg.node) if prefix else arg
+    if arg.__class__ is tuple:
+        return tuple([_rename(item, prefix) for item in arg])
+    return arg
 
 
 def _bind(arg: Arg, bound: dict[str, Arg]) -> Arg:
@@ -175,4 +183,4 @@ def _bind(arg: Arg, bound: dict[str, Arg]) -> Arg:
 
 
 def _target_of(bound: dict[str, Arg], name: str) -> str:
-    return next(refs(bound[name]), name) if name in bound else name
+    return next(iter(refs(bound[name])), name) if name in bound else name

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from .model import FxNode, Ref, refs
-from .operations import argument, base_name, find_operation, is_wait
+from .operations import argument, base_name, find_operation, is_wait, nature
 from .storage import GETITEM, is_view, mutated
 
 if TYPE_CHECKING:
@@ -57,11 +57,13 @@ class Provenance:
             in the order in which they lie in what is sent.
         gradients: For every communication, the parameters whose gradients it carries, in the order
             in which they lie in its result.
+        labels: What ``label_of`` returned, by communication: ranks share their nodes.
     """
 
     def __init__(self, nodes: Mapping[str, FxNode]) -> None:
         self.nodes = nodes
         self.sent: dict[str, Names] = {}
+        self.labels: dict[str, tuple[str | None, str | None]] = {}
         self._sources: dict[str, Names] = {}
         self._buffer: dict[str, str] = {}  # node -> the allocation whose storage it shares
         self._content: dict[str, Names] = {}  # allocation -> what was written into it
@@ -80,29 +82,33 @@ class Provenance:
         return content or self._sources.get(name, ())
 
     def _step(self, node: FxNode) -> None:
-        base = base_name(node.target)
-        targets = mutated(node)
-        own = (node.name,)
-        values = [self._value(name) for name in node.inputs() if name not in targets]
-        moved = _union(*values)
-        if find_operation(node) is not None:
+        kind, targets = nature(node.op, node.target), mutated(node)
+        base, own = kind.base, (node.name,)
+        if kind.operation is not None:
             self.sent[node.name] = _union(*(self._value(n) for n in self._inputs(node)))
             self._sources[node.name] = own
             self._write(targets, own, replace=True)
         elif base in _BUFFERS:
             self._buffer[node.name] = node.name
             self._sources[node.name] = own
-        elif targets and not is_wait(node):
-            put = moved if base in _COPIES and moved else own
+        elif targets and not kind.waits:
+            put = self._moved(node, targets) or own if base in _COPIES else own
             self._write(targets, put, replace=False)
             self._sources[node.name] = put  # of a part; the whole is the buffer's content
-        elif base in _MOVES or is_view(node):
-            self._sources[node.name] = moved or own
-            first = next(node.inputs(), None)
-            if is_view(node) and first in self._buffer:
+        elif base in _MOVES or kind.views or node.view:
+            self._sources[node.name] = self._moved(node, targets) or own
+            first = node.used[0] if node.used else None
+            if first in self._buffer and (kind.views or node.view):
                 self._buffer[node.name] = self._buffer[first]
         else:
             self._sources[node.name] = own
+
+    def _moved(self, node: FxNode, targets: tuple[str, ...]) -> Names:
+        """Return where the values come from that a node takes and does not write."""
+        used = node.used
+        if len(used) == 1 and not targets:
+            return self._value(used[0])
+        return _union(*(self._value(name) for name in used if name not in targets))
 
     def _inputs(self, node: FxNode) -> list[str]:
         operation = find_operation(node)
@@ -200,7 +206,10 @@ def assign_labels(ranks: Mapping[int, RankDraft], keys: Mapping[int, Mapping[str
                 continue
             group = keys[rank][draft.communication.group]
             rows = proposed.setdefault(group, {}).setdefault(rank, [])
-            rows.append((draft, *label_of(draft, provenance)))
+            node = draft.communication.node
+            if node not in provenance.labels:
+                provenance.labels[node] = label_of(draft, provenance)
+            rows.append((draft, *provenance.labels[node]))
     return sum(_settle(rows) for rows in proposed.values())
 
 

@@ -8,29 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(Struct, frozen=True, gc=False):
     """An argument that is the value of another node."""
 
     node: str
 
 
-@dataclass(frozen=True)
-class Sym:
+class Sym(Struct, frozen=True, gc=False):
     """A symbolic integer. ``hint`` is the value seen while tracing, None when there is none."""
 
     expr: str
     hint: int | None = None
 
 
-@dataclass(frozen=True)
-class Opaque:
+class Opaque(Struct, frozen=True, gc=False):
     """An argument of another kind, kept as text only."""
 
     text: str
@@ -39,8 +38,7 @@ class Opaque:
 Arg: TypeAlias = "Ref | Sym | Opaque | int | float | str | tuple[Arg, ...] | None"
 
 
-@dataclass(frozen=True)
-class TensorMeta:
+class TensorMeta(Struct, frozen=True, gc=False):
     """Shape and torch dtype name (``float32``) of one tensor; dimensions may be symbolic."""
 
     shape: tuple[int | Sym, ...]
@@ -50,9 +48,22 @@ class TensorMeta:
 Val: TypeAlias = "TensorMeta | Sym | int | tuple[Val, ...] | None"
 
 
-@dataclass(frozen=True)
-class FxNode:
-    """One node of a graph.
+class _Used:
+    """``FxNode.used``: ``cached_property`` without its lock, which costs more than the search."""
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        found: list[str] = []
+        _collect(node.args, found)
+        if node.kwargs:
+            _collect(node.kwargs.values(), found)
+        made = node.__dict__["used"] = tuple(found)
+        return made
+
+
+class FxNode(Struct, frozen=True, dict=True):
+    """One node of a graph; a record of msgspec, for a job has very many of them.
 
     Attributes:
         name: Unique in its graph.
@@ -73,7 +84,7 @@ class FxNode:
     op: str
     target: str = ""
     args: tuple[Arg, ...] = ()
-    kwargs: Mapping[str, Arg] = field(default_factory=dict)
+    kwargs: dict[str, Arg] = {}
     val: Val = None
     source: tuple[str, int | None, str | None] | None = None
     fqn: str | None = None
@@ -83,12 +94,10 @@ class FxNode:
 
     def inputs(self) -> Iterator[str]:
         """Yield the names of the nodes among the arguments, in order, with repetitions."""
-        return iter(self._inputs)
+        return iter(self.used)
 
-    @cached_property
-    def _inputs(self) -> tuple[str, ...]:
-        """The names, looked for once: ranks share their nodes, and every step asks for them."""
-        return tuple(refs((self.args, tuple(self.kwargs.values()))))
+    used: ClassVar[Any] = _Used()
+    """The names, looked for once: ranks share their nodes, and every step asks for them."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,19 @@ class FxGraph:
     def flat(self) -> dict[str, tuple[FxNode, ...]]:
         """What ``flatten`` made of this graph, by prefix: ranks share their graphs."""
         return {}
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """Every text among the arguments of its nodes, and of those of its subgraphs.
+
+        Whatever a node names a group by is one of them.
+        """
+        found: set[str] = set()
+        for node in self.nodes:
+            for arg in (*node.args, *node.kwargs.values()) if node.kwargs else node.args:
+                if arg.__class__ is str or arg.__class__ is tuple:
+                    found.update(texts(arg))
+        return frozenset(found.union(*(graph.texts for graph in self.subgraphs.values())))
 
 
 @dataclass(frozen=True)
@@ -172,10 +194,25 @@ class FxBundle:
     file: str | None = None
 
 
-def refs(value: Arg) -> Iterator[str]:
-    """Yield the node names inside an argument, in order."""
-    if isinstance(value, Ref):
-        yield value.node
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from refs(item)
+def refs(value: Arg) -> list[str]:
+    """Return the node names inside an argument, in order."""
+    found: list[str] = []
+    _collect((value,), found)
+    return found
+
+
+def _collect(args: Iterable[Arg], found: list[str]) -> None:
+    for arg in args:
+        if arg.__class__ is Ref:
+            found.append(arg.node)
+        elif arg.__class__ is tuple:
+            _collect(arg, found)
+
+
+def texts(value: Arg) -> list[str]:
+    """Return the texts inside an argument."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, tuple):
+        return []
+    return [text for item in value if item.__class__ is not Ref for text in texts(item)]

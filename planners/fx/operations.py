@@ -125,6 +125,29 @@ PYTHON = "python:"
 
 WAITS = frozenset({"_c10d_functional.wait_tensor", "c10d_functional.wait_tensor"})
 IDENTITIES = frozenset({"_c10d_functional._wrap_tensor_autograd"})
+VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_unsafe_view",
+        "alias",
+        "as_strided",
+        "chunk",
+        "detach",
+        "expand",
+        "narrow",
+        "permute",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unsqueeze",
+        "view",
+    )
+)
 NAMESPACES = frozenset(
     {
         "_c10d_functional",
@@ -140,6 +163,55 @@ NAMESPACES = frozenset(
 """Libraries whose operators communicate."""
 _LOCAL = frozenset({"c10d.check_for_nan", "symm_mem.memset32_"})
 _GROUP_PARAMETERS = ("group_name", "process_group", "group", "pg")
+_GROUPLESS = ("aten", "prims", "_operator", "math", "builtins")
+"""Libraries that take no process group as a positional argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What operator and target say of a node, whatever its arguments are.
+
+    Attributes:
+        base: Name of the operator without its overload.
+        operation: How it communicates, None if it does not.
+        waits: Whether it waits for the collective behind its argument.
+        views: Whether the result shares the storage of the first tensor argument, as by its name.
+        in_place: Whether it writes its first tensor argument, as by its name.
+        hidden: Whether it communicates in a way no row describes; None if that is up to the
+            arguments.
+        groupless: Whether a positional argument is no process group.
+    """
+
+    base: str
+    operation: Operation | None
+    waits: bool
+    views: bool
+    in_place: bool
+    hidden: bool | None
+    groupless: bool
+
+
+@lru_cache(maxsize=4096)
+def nature(op: str, target: str) -> Nature:
+    """Return what is known of the nodes of one target: a job has many nodes of few targets."""
+    base, is_call = base_name(target), op == "call_function"
+    space = base.split(".")[0]
+    is_aten = is_call and base.startswith("aten.")
+    hidden = None if is_call else False
+    if is_call and (base in OPERATIONS or base in WAITS or base in IDENTITIES or base in _LOCAL):
+        hidden = False
+    elif is_call and (space in NAMESPACES or target.startswith("torch.distributed")):
+        hidden = True
+    waits = is_call and base in WAITS
+    return Nature(
+        base,
+        operation=OPERATIONS.get(base) if is_call else None,
+        waits=waits,
+        views=waits or base in VIEWS or base in IDENTITIES,
+        in_place=is_aten and base.endswith("_") and not base.endswith("__"),
+        hidden=True if target.startswith(PYTHON) else hidden,
+        groupless=space in _GROUPLESS,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -151,12 +223,12 @@ def base_name(target: str) -> str:
 
 def is_wait(node: FxNode) -> bool:
     """Tell whether a node waits for the collective behind its argument."""
-    return node.op == "call_function" and base_name(node.target) in WAITS
+    return nature(node.op, node.target).waits
 
 
 def find_operation(node: FxNode) -> Operation | None:
     """Return the row of a communication node, None for every other node."""
-    return OPERATIONS.get(base_name(node.target)) if node.op == "call_function" else None
+    return nature(node.op, node.target).operation
 
 
 def argument(node: FxNode, operation: Operation, name: str) -> Arg:
@@ -186,18 +258,12 @@ def is_unknown_communication(node: FxNode, group_names: frozenset[str]) -> bool:
     name of a process group, or Python code that a graph cannot look into: such a node must never be
     taken for computation.
     """
-    if node.target.startswith(PYTHON):
+    kind = nature(node.op, node.target)
+    if kind.hidden is not None:
+        return kind.hidden
+    keys = node.kwargs
+    if keys and any(key in keys and keys[key] is not None for key in _GROUP_PARAMETERS):
         return True
-    if node.op != "call_function":
-        return False
-    base = base_name(node.target)
-    if base in OPERATIONS or base in WAITS or base in IDENTITIES or base in _LOCAL:
-        return False
-    space = base.split(".")[0]
-    if space in NAMESPACES or node.target.startswith("torch.distributed"):
-        return True
-    if any(key in node.kwargs and node.kwargs[key] is not None for key in _GROUP_PARAMETERS):
-        return True
-    if space in ("aten", "prims", "_operator", "math", "builtins"):
+    if kind.groupless:
         return False
     return any(isinstance(arg, str) and arg in group_names for arg in node.args)

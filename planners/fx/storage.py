@@ -12,50 +12,23 @@ from typing import TypeAlias
 
 from .flatten import TUPLE
 from .model import Arg, FxNode, Ref, refs
-from .operations import IDENTITIES, base_name, is_wait
+from .operations import is_wait, nature
 
 Root: TypeAlias = "str | tuple[Root, ...]"
 
 GETITEM = "_operator.getitem"
-_VIEWS = frozenset(
-    f"aten.{name}"
-    for name in (
-        "_unsafe_view",
-        "alias",
-        "as_strided",
-        "chunk",
-        "detach",
-        "expand",
-        "narrow",
-        "permute",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "transpose",
-        "unbind",
-        "unsqueeze",
-        "view",
-    )
-)
 
 
 def is_view(node: FxNode) -> bool:
     """Tell whether the result shares the storage of the first tensor argument."""
-    base = base_name(node.target)
-    return node.view or base in _VIEWS or base in IDENTITIES or is_wait(node)
+    return node.view or nature(node.op, node.target).views
 
 
 def mutated(node: FxNode) -> tuple[str, ...]:
     """Return the nodes whose storage a node writes; by its name where no schema was recorded."""
-    if node.mutates or node.op != "call_function":
+    if node.mutates or not nature(node.op, node.target).in_place:
         return node.mutates
-    base = base_name(node.target)
-    if base.startswith("aten.") and base.endswith("_") and not base.endswith("__"):
-        return tuple(refs(node.args))[:1]
-    return ()
+    return tuple(refs(node.args))[:1]
 
 
 class Storage:
@@ -89,8 +62,7 @@ class Storage:
         elif written and not is_wait(node):
             self.roots[node.name] = self.root(written[0])
         elif is_view(node):
-            first = next(node.inputs(), None)
-            self.roots[node.name] = node.name if first is None else self.root(first)
+            self.roots[node.name] = self.root(node.used[0]) if node.used else node.name
         else:
             self.roots[node.name] = node.name
 

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .communication import Communication, Note, build
 from .flatten import CHOICE, LOOP, TUPLE, RegionNode, flatten, graph_prefix
 from .model import Sym
-from .operations import (
-    find_operation,
-    is_unknown_communication,
-    is_wait,
-)
+from .operations import is_unknown_communication, nature
 from .storage import GETITEM, Root, Storage, is_view, leaves, mutated
 
 if TYPE_CHECKING:
@@ -43,6 +39,11 @@ class Draft:
     node: str
     communication: Communication | None = None
     branches: tuple[list[Draft], ...] = ()
+
+    @property
+    def has_label(self) -> bool:
+        """Whether it gets a label, which is of one rank, or something in it does."""
+        return self.communication is not None or bool(self.branches)
 
     def copy(self) -> Draft:
         """Return a draft that may get another label."""
@@ -73,7 +74,8 @@ class RankDraft:
 
     def copy(self) -> RankDraft:
         """Return the program of another rank: its labels and notes are its own, the rest is not."""
-        return replace(self, drafts=[draft.copy() for draft in self.drafts], notes=[*self.notes])
+        drafts = [draft.copy() if draft.has_label else draft for draft in self.drafts]
+        return replace(self, drafts=drafts, notes=[*self.notes])
 
 
 def translate_all(
@@ -81,23 +83,30 @@ def translate_all(
 ) -> dict[int, RankDraft]:
     """Translate the graphs of every rank; ranks that run the same ones share the work.
 
-    What is made of a graph depends on a rank's groups by their names and sizes only, but for the
-    peers of messages, which are ranks.
+    Ranks whose groups are the same share their drafts, too: whatever is settled of them later is.
+    What is made of a graph depends on the groups that it may name, by their names and sizes only,
+    but for the peers of messages, which are ranks.
 
     Raises:
         PlanError: If a communication node is malformed; the message names it.
     """
     found: dict[int, RankDraft] = {}
     shared: dict[tuple[object, ...], RankDraft] = {}
+    same: dict[tuple[object, ...], RankDraft] = {}
     for rank, program in programs.items():
-        sizes = sorted((name, len(group.ranks)) for name, group in program.groups.items())
-        key = tuple(map(id, program.graphs)), tuple(sizes)
-        if key in shared:
-            found[rank] = shared[key].copy()
-            continue
-        found[rank] = translate(program, compute=compute)
-        if not _names_peers(found[rank].drafts):
-            shared[key] = found[rank]
+        named: frozenset[str] = frozenset().union(*(graph.texts for graph in program.graphs))
+        groups = sorted((name, one) for name, one in program.groups.items() if name in named)
+        graphs = tuple(map(id, program.graphs))
+        sizes = graphs, tuple((name, len(group.ranks)) for name, group in groups)
+        spelled = graphs, tuple((name, group.ranks, group.name) for name, group in groups)
+        if spelled in same:
+            found[rank] = replace(same[spelled], notes=[*same[spelled].notes])
+        elif sizes in shared:
+            found[rank] = same[spelled] = shared[sizes].copy()
+        else:
+            found[rank] = same[spelled] = translate(program, compute=compute)
+            if not _names_peers(found[rank].drafts):
+                shared[sizes] = found[rank]
     return found
 
 
@@ -157,7 +166,7 @@ class _Translator:
             if node.op == "placeholder":
                 self._placeholder(node, prefix)
             elif node.op == "output":
-                outputs += node.inputs()
+                outputs += node.used
             else:
                 self._step(node)
         self.kept.update({name.removeprefix(prefix): name for name in outputs})
@@ -172,10 +181,10 @@ class _Translator:
         self._own(node.name, self.owners.get(origin, frozenset()))
 
     def _step(self, node: FxNode) -> None:
-        operation = find_operation(node)
-        if operation is not None:
+        kind = nature(node.op, node.target)
+        if kind.operation is not None:
             self._communicate(node)
-        elif is_wait(node):
+        elif kind.waits:
             self._wait(node)
         elif node.target in (CHOICE, LOOP):
             self._region(node)
@@ -271,7 +280,7 @@ class _Translator:
             self._own(node.name, self._owners(node))
             return
         self.run_of_compute.append(node)
-        self._own(node.name, frozenset({_PENDING}))
+        self._own(node.name, _SOMEBODY)
         if self.compute == "all":
             self._flush()
 
@@ -288,7 +297,7 @@ class _Translator:
         fields["id"] = self._unique(run[0].name)
         if deps:
             fields["deps"] = sorted(deps, key=self._order)
-        reads = self._roots_in_flight(name for node in run for name in node.inputs())
+        reads = self._roots_in_flight(name for node in run for name in node.used)
         writes = self._roots_in_flight(name for node in run for name in mutated(node))
         fields.update(
             {key: names for key, names in (("reads", reads), ("writes", writes)) if names}
@@ -308,14 +317,17 @@ class _Translator:
             self.unsettled.append(name)
 
     def _touches(self, run: list[FxNode]) -> bool:
-        return bool(self._roots_in_flight(name for node in run for name in node.inputs()))
+        return bool(self._roots_in_flight(name for node in run for name in node.used))
 
     def _roots_in_flight(self, names: Iterator[str]) -> list[str]:
         found = (root for name in names for root in self.storage.in_flight(self.storage.root(name)))
         return sorted(set(found))
 
     def _owners(self, node: FxNode) -> frozenset[str]:
-        return frozenset().union(*(self.owners.get(name, frozenset()) for name in node.inputs()))
+        owners, used = self.owners, node.used
+        if len(used) == 1:
+            return owners.get(used[0], _NOBODY)
+        return _NOBODY.union(*[owners[name] for name in used if name in owners])
 
     def _order(self, action_id: str) -> int:
         return self.places[action_id]
@@ -362,6 +374,8 @@ class _Translator:
 
 
 _PENDING = "\0pending"
+_NOBODY: frozenset[str] = frozenset()
+_SOMEBODY = frozenset({_PENDING})
 
 
 def _summary(run: list[FxNode]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 from xml.parsers import expat
+
+from msgspec import Struct
 
 from planguard.errors import PlanError
 
@@ -15,15 +17,14 @@ MAX_ELEMENTS = 4_000_000
 _HINT = "docs/planners/msccl.md lists the elements and their attributes"
 
 
-@dataclass
-class Element:
+class Element(Struct, eq=False):
     """An element: its attributes, its children and where it stands."""
 
     tag: str
     attributes: dict[str, str]
     line: int
     file: str
-    children: list[Element] = field(default_factory=list)
+    children: list[Element] = []
 
     def fail(self, message: str, *, value: object = None, hint: str = _HINT) -> NoReturn:
         """Raise a PlanError about this element."""
@@ -40,12 +41,12 @@ class Element:
     def integer(self, name: str, low: int, high: int) -> int:
         """Return an attribute that is an integer within bounds."""
         text = self.text(name)
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        found = number(text)
+        if found is None:
             self.fail(f"attribute {name} is no integer", value=text)
-        if not low <= int(text) <= high:
+        if not low <= found <= high:
             self.fail(f"attribute {name} is not from {low} to {high}", value=text)
-        return int(text)
+        return found
 
     def within(self, tag: str) -> Iterator[Element]:
         """Yield the children, all of which must have a tag."""
@@ -53,6 +54,13 @@ class Element:
             if child.tag != tag:
                 child.fail(f"unexpected element, expected <{tag}>")
             yield child
+
+
+@lru_cache(maxsize=1 << 16)
+def number(text: str) -> int | None:
+    """Return the integer that an attribute is; None if it is none."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 10 else None
 
 
 class _Reader:
@@ -124,6 +132,8 @@ def read_elements(data: bytes, file: str, depth: int) -> Element:
         raise PlanError(message, file=file, path=where, hint="write it again") from None
     except (UnicodeError, LookupError, ValueError) as error:
         raise PlanError(f"not readable XML: {error}", file=file, hint="use UTF-8") from None
-    if reader.root is None:
+    # The parser holds its reader: what is left with it lives on until Python looks for garbage.
+    root, reader.root = reader.root, None
+    if root is None:
         raise PlanError("no element", file=file, hint=_HINT)
-    return reader.root
+    return root

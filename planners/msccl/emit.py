@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from .iteration import connections, races, tellers, unbalanced
 from .model import LOCAL, RECEIVES, SENDS
 
 if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
-    from planguard.plan.building.program import ProgramBuilder
     from planguard.plan.plan import Plan
 
     from .iteration import Connection, Place
     from .model import Algorithm, Step
     from .options import MscclOptions
+
+
+Row = dict[str, Any]
+"""An action, its fields in the order in which a plan file has them."""
+FLAG: Row = {"phase": "flag", "bytes": 1}
 
 
 class Layout:
@@ -94,7 +98,8 @@ def emit(algorithm: Algorithm, options: MscclOptions, builder: type[PlanBuilder]
             plan.group(f"gpu{gpu}", sorted(ranks))
     told = _told(layout)
     for rank in range(len(algorithm.blocks)):
-        _Program(algorithm, rank, layout, options, told.get(rank, {})).write(plan.program(rank))
+        rows = _Program(algorithm, rank, layout, options, told.get(rank, {})).rows()
+        plan.program(rank).extend(rows)
     for rank in layout.absent:
         plan.program(rank)
     _ledger(plan, algorithm, layout, options)
@@ -132,25 +137,35 @@ class _Program:
         self.sent = 0
         ends = layout.ends.get((block.gpu, block.send, block.channel))
         self.taken = len(ends.receives) if ends is not None else 0
+        self.named = f"gpu {block.gpu} tb {block.number}"
+        self.written: list[Row] = []
+        self._add = self.written.append
+        # The steps of a thread block take from one connection, and give to one.
+        tag, here, there = max(block.channel, 0), layout.senders, layout.receivers
+        source = here.get((block.recv, block.gpu, block.channel))
+        target = there.get((block.gpu, block.send, block.channel))
+        self.incoming: Row = {"peer": source, "tag": tag}
+        self.outgoing: Row = {"peer": target, "tag": tag}
 
-    def write(self, program: ProgramBuilder) -> None:
+    def rows(self) -> list[Row]:
+        """Return the actions, as a plan file has them."""
         for at, step in enumerate(self.block.steps):
             src = self._src(at)
-            self._wait(program, at, step, src)
+            if step.waits is not None:
+                self._wait(at, step.waits[0], src)
             if step.kind in LOCAL:
-                program.compute(step.kind, src=src)
+                self._add({"op": "compute", "src": src, "op_name": step.kind})
             else:
-                self._transfer(program, at, src)
+                self._transfer(step, src)
             for waiter in self.told.get(at, ()):
-                self._tell(program, waiter, src)
-        self._left_over(program)
+                self._tell(waiter, src)
+        self._left_over()
+        return self.written
 
     def _src(self, at: int, more: str = "") -> tuple[str, int, str]:
-        block = self.block
-        line = block.steps[at].line
-        return self.file, line, f"gpu {block.gpu} tb {block.number} step {at}{more}"
+        return self.file, self.block.steps[at].line, f"{self.named} step {at}{more}"
 
-    def _left_over(self, program: ProgramBuilder) -> None:
+    def _left_over(self) -> None:
         """Wait for the first send that no step of the iteration takes, if there is one.
 
         Each iteration leaves as many in the slots of the connection, so some iteration is stuck in
@@ -161,7 +176,7 @@ class _Program:
             return  # none, or the thread block has waited for its slot before
         block = self.block
         at = [number for number, step in enumerate(block.steps) if step.kind in SENDS][self.taken]
-        program.wait(f"s{self.taken}", src=self._src(at, self._counts()))
+        self._add({"op": "wait", "src": self._src(at, self._counts()), "work": f"s{self.taken}"})
 
     def _counts(self) -> str:
         block = self.block
@@ -170,63 +185,53 @@ class _Program:
             f"sends and {self.taken} receives in an iteration"
         )
 
-    def _wait(
-        self, program: ProgramBuilder, at: int, step: Step, src: tuple[str, int, str]
-    ) -> None:
-        if step.waits is None:
-            return
+    def _wait(self, at: int, other: int, src: tuple[str, int, str]) -> None:
         teller = self.layout.tellers[self.rank, at]
-        own = step.waits[0] == self.block.number
+        own = other == self.block.number
         if own and teller is not None:
             return
-        rank = self.layout.nobody if own else self.layout.ranks[self.block.gpu, step.waits[0]]
-        label = self._flag_label(step.waits[0], self.block.number, at)
-        program.recv(rank, tag=at, bytes=1, label=label, src=src, phase="flag")
+        rank = self.layout.nobody if own else self.layout.ranks[self.block.gpu, other]
+        label = self._flag_label(other, self.block.number, at)
+        self._add({"op": "recv", "src": src, "label": label, **FLAG, "peer": rank, "tag": at})
 
-    def _tell(self, program: ProgramBuilder, waiter: Place, src: tuple[str, int, str]) -> None:
-        label = self._flag_label(self.block.number, self.blocks[waiter[0]].number, waiter[1])
-        program.isend(waiter[0], tag=waiter[1], bytes=1, label=label, src=src, phase="flag")
+    def _tell(self, waiter: Place, src: tuple[str, int, str]) -> None:
+        rank, at = waiter
+        label = self._flag_label(self.block.number, self.blocks[rank].number, at)
+        self._add({"op": "isend", "src": src, "label": label, **FLAG, "peer": rank, "tag": at})
 
     def _flag_label(self, teller: int, waiter: int, number: int) -> str:
         return f"gpu{self.block.gpu} tb{teller} lets tb{waiter} step {number} go"
 
-    def _transfer(self, program: ProgramBuilder, at: int, src: tuple[str, int, str]) -> None:
+    def _transfer(self, step: Step, src: tuple[str, int, str]) -> None:
         """Write a transfer: first the room to send, then what comes in, then what goes out.
 
         Waiting for room first keeps the slot of the incoming step taken until the outgoing one has
         its own, as in the kernel, which frees the one after it has written the other.
         """
-        block, slots = self.block, self.options.slots
-        step = block.steps[at]
+        block, slots, kind = self.block, self.options.slots, step.kind
         size = step.count * self.options.chunk_bytes
-        if step.kind in SENDS and slots is not None and self.sent >= slots:
+        if kind in SENDS and slots is not None and self.sent >= slots:
             left_over = self.sent - slots >= self.taken
-            program.wait(
-                f"s{self.sent - slots}", src=self._src(at, self._counts()) if left_over else src
-            )
-        if step.kind in RECEIVES:
-            peer = self.layout.senders[block.recv, block.gpu, block.channel]
+            room = (*src[:2], src[2] + self._counts()) if left_over else src
+            self._add({"op": "wait", "src": room, "work": f"s{self.sent - slots}"})
+        if kind in RECEIVES:
             label = f"gpu {block.gpu} {step.target}"
-            program.recv(peer, tag=max(block.channel, 0), bytes=size, label=label, src=src)
-        if step.kind in SENDS:
-            peer = self.layout.receivers[block.gpu, block.send, block.channel]
+            self._add({"op": "recv", "src": src, "label": label, "bytes": size, **self.incoming})
+        if kind in SENDS:
             # What a fused step passes on may go elsewhere than where its own copy went.
-            goes_to = f"gpu {block.send} {step.target}" if step.kind == "s" else None
-            tag = max(block.channel, 0)
-            waited = self.sent == self.taken or (
-                slots is not None and self.sent + slots < self.sends
-            )
+            goes_to = {"label": f"gpu {block.send} {step.target}"} if kind == "s" else {}
+            row = {"op": "isend", "src": src, **goes_to, "bytes": size, **self.outgoing}
             if slots is None and self.sent < self.taken:
-                program.send(peer, tag=tag, bytes=size, label=goes_to, src=src)
+                row["op"] = "send"
             else:
+                if self.sent == self.taken or (
+                    slots is not None and self.sent + slots < self.sends
+                ):
+                    row["work"] = f"s{self.sent}"
                 # What nobody takes is never over, whatever the model says of small messages.
-                mode: Literal["synchronous"] | None = (
-                    "synchronous" if self.sent >= self.taken else None
-                )
-                work = f"s{self.sent}" if waited else None
-                program.isend(
-                    peer, work=work, mode=mode, tag=tag, bytes=size, label=goes_to, src=src
-                )
+                if self.sent >= self.taken:
+                    row["mode"] = "synchronous"
+            self._add(row)
             self.sent += 1
 
 
@@ -240,7 +245,7 @@ def _ledger(plan: PlanBuilder, algorithm: Algorithm, layout: Layout, options: Ms
     notes = [
         ("thread-blocks", f"a rank is a thread block: {gpus}{more}"),
     ]
-    left_over = unbalanced(algorithm)
+    left_over = unbalanced(algorithm, layout.ends)
     if left_over:
         more = f"; {len(left_over) - 1} more" if len(left_over) > 1 else ""
         notes.append(("unbalanced", f"{left_over[0]}{more}"))

@@ -30,6 +30,8 @@ Connection = tuple[int, int, int]
 """Sending gpu, receiving gpu, channel."""
 Place = tuple[int, int]
 """A thread block, by its place in the algorithm, and a step of it."""
+Chunk = tuple[int, str, int]
+"""A gpu, one of its buffers, and a chunk of that."""
 MAX_CLOCKS = 1 << 24
 """Steps times thread blocks that races are looked for in."""
 
@@ -84,10 +86,10 @@ def tellers(algorithm: Algorithm) -> dict[Place, Place | None]:
     return found
 
 
-def unbalanced(algorithm: Algorithm) -> list[str]:
+def unbalanced(algorithm: Algorithm, used: dict[Connection, Ends]) -> list[str]:
     """Return a sentence for every connection whose sends and receives differ in number."""
     sentences = []
-    for (src, dst, channel), ends in sorted(connections(algorithm).items()):
+    for (src, dst, channel), ends in sorted(used.items()):
         sent, taken = len(ends.sends), len(ends.receives)
         if sent == taken:
             continue
@@ -113,34 +115,60 @@ def races(algorithm: Algorithm) -> str | None:
     """
     if sum(len(block.steps) for block in algorithm.blocks) * len(algorithm.blocks) > MAX_CLOCKS:
         return "the algorithm is too large to look for chunks that two steps use in any order"
-    clocks: dict[Place, np.ndarray] = {}
-    wrote: dict[tuple[int, str, int], dict[int, int]] = defaultdict(dict)
-    read: dict[tuple[int, str, int], dict[int, int]] = defaultdict(dict)
-    for place, clock in _ordered(algorithm, clocks):
+    shared = _shared(algorithm)
+    if not shared:
+        return None
+    # Clocks are of the thread blocks that use such a chunk: the others order them, and no more.
+    columns = {own: at for at, own in enumerate(sorted(set().union(*shared.values())))}
+    wrote: dict[Chunk, dict[int, int]] = defaultdict(dict)
+    read: dict[Chunk, dict[int, int]] = defaultdict(dict)
+    for place, clock in _ordered(algorithm, columns):
         block = algorithm.blocks[place[0]]
         step = block.steps[place[1]]
-        for chunks, earlier in ((step.reads, (wrote,)), (step.writes, (wrote, read))):
-            for buffer, number in chunks:
+        reads, writes = (
+            [chunk for part in parts if (chunk := (block.gpu, *part)) in shared]
+            for parts in (step.reads, step.writes)
+        )
+        for chunks, earlier in ((reads, (wrote,)), (writes, (wrote, read))):
+            for chunk in chunks:
                 for used in earlier:
-                    for other, at in used[block.gpu, buffer, number].items():
-                        if clock[other] < at:
+                    for other, at in used[chunk].items():
+                        if clock[columns[other]] < at:
                             first = _place(algorithm.blocks[other], at)
                             return (
-                                f"{first} and tb {block.number} step {place[1]} use {buffer}"
-                                f"[{number}] in any order: no flag or message orders them"
+                                f"{first} and tb {block.number} step {place[1]} use {chunk[1]}"
+                                f"[{chunk[2]}] in any order: no flag or message orders them"
                             )
-        for chunks, used in ((step.reads, read), (step.writes, wrote)):
-            for buffer, number in chunks:
-                used[block.gpu, buffer, number][place[0]] = place[1]
+        for chunks, used in ((reads, read), (writes, wrote)):
+            for chunk in chunks:
+                used[chunk][place[0]] = place[1]
     return None
 
 
-def _ordered(
-    algorithm: Algorithm, clocks: dict[Place, np.ndarray]
-) -> Iterator[tuple[Place, np.ndarray]]:
-    """Yield every step after those before it, with the last step of each thread block before it."""
+def _shared(algorithm: Algorithm) -> dict[Chunk, set[int]]:
+    """Return the chunks that several thread blocks use and some step writes, and who uses them.
+
+    What a single thread block does to a chunk is in program order.
+    """
+    first: dict[Chunk, int] = {}
+    users: dict[Chunk, set[int]] = {}
+    written: set[Chunk] = set()
+    for own, block in enumerate(algorithm.blocks):
+        writes = {part for step in block.steps for part in step.writes}
+        for part in writes.union(*[step.reads for step in block.steps]):
+            chunk = (block.gpu, *part)
+            other = first.setdefault(chunk, own)
+            if other != own:
+                users.setdefault(chunk, {other}).add(own)
+        written.update([(block.gpu, *part) for part in writes])
+    return {chunk: blocks for chunk, blocks in users.items() if chunk in written}
+
+
+def _ordered(algorithm: Algorithm, columns: dict[int, int]) -> Iterator[tuple[Place, np.ndarray]]:
+    """Yield every step after those before it, with the last step of thread blocks before it."""
     import numpy as np
 
+    clocks: dict[Place, np.ndarray] = {}
     needs: dict[Place, list[Place]] = defaultdict(list)
     for ends in connections(algorithm).values():
         for sent, taken in zip(ends.sends, ends.receives, strict=False):
@@ -161,10 +189,11 @@ def _ordered(
     ready = deque(place for place, count in missing.items() if not count)
     while ready:
         place = ready.popleft()
-        clock = np.full(len(algorithm.blocks), -1, dtype=np.int32)
+        clock = np.full(len(columns), -1, dtype=np.int32)
         for before in needs[place]:
             np.maximum(clock, clocks[before], out=clock)
-        clock[place[0]] = place[1]
+        if place[0] in columns:
+            clock[columns[place[0]]] = place[1]
         clocks[place] = clock
         yield place, clock
         for after in then[place]:

@@ -44,6 +44,8 @@ class Step(Struct, frozen=True):
         """Own chunks that it reads, as ``play.py`` and MSCCL's kernel read them."""
         starts = [self.source] if self.kind in _READ_SOURCE else []
         starts += [self.dest] if self.kind == "re" else []
+        if self.count == 1:  # most steps
+            return tuple(starts)
         return tuple((buffer, at + n) for buffer, at in starts for n in range(self.count))
 
     @property
@@ -51,6 +53,8 @@ class Step(Struct, frozen=True):
         """Own chunks that it writes."""
         if self.kind not in _WRITE_DEST:
             return ()
+        if self.count == 1:
+            return (self.dest,)
         return tuple((self.dest[0], self.dest[1] + n) for n in range(self.count))
 
 

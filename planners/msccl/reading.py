@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planguard.errors import PlanError
 
 from ..common.reading import UNREADABLE, unpacked
-from .elements import read_elements
+from .elements import number, read_elements
 from .model import LOCAL, RECEIVES, SENDS, Algorithm, Block, Step
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ _KNOWN = {
         "s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep",
     },
 }  # fmt: skip
+
+_KIND = itemgetter("type", "srcbuf", "dstbuf", "cnt", "depid", "deps", "hasdep")
+_PLACES = itemgetter("s", "srcoff", "dstoff")
+Known = dict[tuple[str, ...], Step]
+"""A step for everything that a step may say but its number and its chunks."""
 
 
 def load(obj: object) -> Algorithm:
@@ -73,12 +79,13 @@ def read_algorithm(data: bytes, file: str) -> Algorithm:
     _check(root)
     gpus = root.integer("ngpus", 1, MAX_GPUS)
     found: dict[int, tuple[Block, ...]] = {}
+    known: Known = {}
     for gpu in root.within("gpu"):
         _check(gpu)
         number = gpu.integer("id", 0, gpus - 1)
         if number in found:
             gpu.fail("this gpu is there twice", value=number)
-        found[number] = _blocks(gpu, number, gpus)
+        found[number] = _blocks(gpu, number, gpus, known)
     missing = [number for number in range(gpus) if number not in found]
     if missing:
         root.fail(f"ngpus is {gpus}, but gpu {missing[0]} is missing", value=gpus)
@@ -97,20 +104,20 @@ def _check(element: Element) -> None:
             element.fail(f"unknown attribute {name!r}", hint=f"known: {', '.join(sorted(known))}")
 
 
-def _blocks(gpu: Element, number: int, gpus: int) -> tuple[Block, ...]:
-    blocks = [_block(tb, number, gpus) for tb in gpu.within("tb")]
+def _blocks(gpu: Element, number: int, gpus: int, known: Known) -> tuple[Block, ...]:
+    blocks = [_block(tb, number, gpus, known) for tb in gpu.within("tb")]
     sizes = {block.number: len(block.steps) for block in blocks}
     for at, tb in enumerate(gpu.children):
         if blocks[at].number != at:
             tb.fail("thread blocks are not numbered 0, 1, ...", value=blocks[at].number)
         for step, element in zip(blocks[at].steps, tb.children, strict=True):
-            _check_wait(step, element, at, sizes)
+            if step.waits is not None:
+                _check_wait(step, element, at, sizes)
     return tuple(blocks)
 
 
 def _check_wait(step: Step, element: Element, own: int, sizes: dict[int, int]) -> None:
-    if step.waits is None:
-        return
+    assert step.waits is not None  # noqa: S101 - it is asked of no other
     block, number = step.waits
     if block not in sizes:
         element.fail("depid names a thread block that this gpu does not have", value=block)
@@ -120,7 +127,7 @@ def _check_wait(step: Step, element: Element, own: int, sizes: dict[int, int]) -
         element.fail("the step waits for itself or for a later one of its thread block")
 
 
-def _block(tb: Element, gpu: int, gpus: int) -> Block:
+def _block(tb: Element, gpu: int, gpus: int, known: Known) -> Block:
     _check(tb)
     block = Block(
         gpu=gpu,
@@ -128,12 +135,14 @@ def _block(tb: Element, gpu: int, gpus: int) -> Block:
         send=tb.integer("send", -1, gpus - 1),
         recv=tb.integer("recv", -1, gpus - 1),
         channel=tb.integer("chan", -1, MAX_BLOCKS),
-        steps=tuple(_step(element, at) for at, element in enumerate(tb.within("step"))),
+        steps=tuple([_step(element, at, known) for at, element in enumerate(tb.within("step"))]),
         line=tb.line,
     )
     for name, peer in (("send", block.send), ("recv", block.recv)):
         if peer == gpu:
             tb.fail(f"{name} names the gpu itself", value=peer, hint="copies inside a gpu are cpy")
+    if block.send >= 0 and block.recv >= 0:
+        return block
     for step, element in zip(block.steps, tb.children, strict=True):
         if step.kind in SENDS and block.send < 0:
             element.fail(f"{step.kind} in a thread block that sends to nobody", value=block.send)
@@ -142,7 +151,27 @@ def _block(tb: Element, gpu: int, gpus: int) -> Block:
     return block
 
 
-def _step(element: Element, at: int) -> Step:
+def _step(element: Element, at: int, known: Known) -> Step:
+    """Return a step: an algorithm has many, and few that differ in more than their chunks."""
+    given = element.attributes
+    try:
+        key, (s, source, dest) = _KIND(given), _PLACES(given)
+    except KeyError:
+        return _read_step(element, at)
+    like = known.get(key)
+    if like is None:
+        like = known[key] = _read_step(element, at)
+        return like
+    first, last = number(source), number(dest)
+    if len(given) != len(_KNOWN["step"]) or number(s) != at or first is None or last is None:
+        return _read_step(element, at)
+    if not (-1 <= first <= MAX_STEPS and -1 <= last <= MAX_STEPS and at <= MAX_STEPS):
+        return _read_step(element, at)
+    places = (like.source[0], first), (like.dest[0], last)
+    return Step(like.kind, *places, like.count, like.waits, like.flags, element.line)
+
+
+def _read_step(element: Element, at: int) -> Step:
     _check(element)
     if element.integer("s", 0, MAX_STEPS) != at:
         element.fail(f"steps are not numbered 0, 1, ...: expected s {at}", value=element.text("s"))

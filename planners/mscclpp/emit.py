@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planguard.plan.plan import Plan
 
     from .matching import Message, Messages
-    from .model import BlockId, Event, Program
+    from .model import Block, BlockId, Program
     from .options import MscclppOptions
 
 Source = tuple[str, int, str]
@@ -33,8 +33,8 @@ class _Emitter:
         """Declare a group for every barrier; one that wants more thread blocks gets nobody too."""
         members: dict[tuple[int, int], list[int]] = defaultdict(list)
         wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for block, events in self.program.blocks.items():
-            for event in events:
+        for block, found in self.program.blocks.items():
+            for event in found.different:
                 if event.barrier is not None:
                     key = block[0], event.barrier[0]
                     if self.ranks[block] not in members[key]:
@@ -50,25 +50,33 @@ class _Emitter:
             if len(ranks) > 1:
                 self.groups[key] = self.plan.group(name, ranks)
 
-    def rows(self, block: BlockId, events: tuple[Event, ...]) -> Iterator[dict[str, Any]]:
+    def rows(self, block: BlockId, found: Block) -> Iterator[dict[str, Any]]:
         """Yield the actions of a thread block, as a plan file has them."""
         incoming, outgoing = self.messages.incoming, self.messages.outgoing
-        for at, event in enumerate(events):
-            place = f"gpu {block[0]} tb {block[1]} {event.name}, {event.place}"
-            src = (self.program.file, at + 1, place)
+        silent = {
+            id(event)
+            for event in found.different
+            if event.is_alone and not event.moves and event.barrier is None
+        }
+        file, own = self.program.file, f"gpu {block[0]} tb {block[1]} "
+        for at, event in enumerate(found.events):
+            if id(event) in silent:
+                continue
+            src = (file, at + 1, f"{own}{event.name}, {found.place(at)}")
             for message in incoming.get((block, at), ()):
-                yield {"op": "recv", **self._message(message), "src": src}
+                yield self._row("recv", message, src)
             if event.barrier is not None and (block[0], event.barrier[0]) in self.groups:
                 group = self.groups[block[0], event.barrier[0]]
                 yield {"op": "barrier", "group": group, "src": src}
             if event.moves:
                 yield {"op": "compute", "op_name": event.name, "src": src}
             for message in outgoing.get((block, at), ()):
-                yield {"op": "isend", **self._message(message), "src": src}
+                yield self._row("isend", message, src)
 
-    def _message(self, message: Message) -> dict[str, Any]:
+    def _row(self, op: str, message: Message, src: Source) -> dict[str, Any]:
         peer = self.ranks[message.other] if message.other is not None else self.nobody
-        return {"peer": peer, "tag": message.tag, "bytes": 1, "label": message.label}
+        tag, label = message.tag, message.label
+        return {"op": op, "peer": peer, "tag": tag, "bytes": 1, "label": label, "src": src}
 
 
 def emit(program: Program, options: MscclppOptions, builder: type[PlanBuilder]) -> Plan:

@@ -19,15 +19,9 @@ SYNCS = frozenset({"nop", "barrier"})
 
 
 class Joins:
-    """The operations of a thread block since its threads were joined.
+    """The operations of a thread block since its threads were joined."""
 
-    Attributes:
-        missing: Where a join is missing.
-    """
-
-    def __init__(self, block: str) -> None:
-        self.missing: list[str] = []
-        self._block = block
+    def __init__(self) -> None:
         self._start()
 
     def _start(self) -> None:
@@ -37,8 +31,10 @@ class Joins:
         self._reads: list[Chunks] = []
         self._writes: list[Chunks] = []
 
-    def add(self, event: Event, *, port: bool, reads: list[Chunks], writes: list[Chunks]) -> None:
-        """Take the next operation.
+    def is_late(
+        self, event: Event, *, port: bool, reads: list[Chunks], writes: list[Chunks]
+    ) -> bool:
+        """Take the next operation, and tell whether a join is missing before it.
 
         Args:
             event: The operation.
@@ -47,30 +43,30 @@ class Joins:
             writes: Those that it writes, without packets.
         """
         if event.name in SYNCS:
-            self._start()
-            return
-        signals = len(event.signals)
+            if self._waits or self._moved or self._put:
+                self._start()
+            return False
+        signals, moves = len(event.signals), event.moves
         # A wait of one thread orders what the same thread signals after it, and nothing else.
-        late = self._waits and (event.moves or (signals and (signals, self._waits) != (1, 1)))
+        late = self._waits and (moves or (signals and (signals, self._waits) != (1, 1)))
         # What all threads wrote is there for nobody who is told so by one of them; a port is told
         # by the thread that put, in order.
-        early = bool(signals) and (self._moved or (self._put and not port))
+        early = signals and (self._moved or (self._put and not port))
         # Packets that an operation reads come after what their writers needed, which orders it.
         shared = not event.reads and (
             _meet(reads, self._writes) or _meet(writes, self._writes) or _meet(writes, self._reads)
         )
-        if late or early or shared:
-            self.missing.append(f"{self._block} {event.name} ({event.place})")
         self._waits = max(self._waits, len(event.waits))
-        if event.moves:
+        if moves:
             self._moved |= not port
             self._put |= port
             self._reads += reads
             self._writes += writes
+        return bool(late or early or shared)
 
 
 def _meet(some: list[Chunks], others: list[Chunks]) -> bool:
-    return any(
+    return bool(some and others) and any(
         one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
         for one in some
         for other in others

@@ -74,8 +74,8 @@ def match(program: Program) -> Messages:
     messages = Messages()
     raised: dict[Counter, list[Use]] = defaultdict(list)
     lowered: dict[Counter, list[Use]] = defaultdict(list)
-    for block, events in program.blocks.items():
-        for at, event in enumerate(events):
+    for block, found in program.blocks.items():
+        for at, event in found.active:
             for nth, counter in enumerate(event.signals):
                 raised[counter].append((block, at, nth))
             for nth, counter in enumerate(event.waits):
@@ -118,7 +118,7 @@ def _count(counter: Counter, raised: list[Use], lowered: list[Use], messages: Me
             f"several thread blocks raise or lower {counter}: which one goes on first is open",
         )
     needed = lowered[counter.initial :]
-    tag = messages.new_tag()
+    tag, named = messages.new_tag(), str(counter)
     for number in range(max(len(raised), len(needed))):
         teller = raised[number][:2] if number < len(raised) else None
         waiter = needed[number][:2] if number < len(needed) else None
@@ -128,7 +128,7 @@ def _count(counter: Counter, raised: list[Use], lowered: list[Use], messages: Me
             if teller[1] < waiter[1]:
                 continue
             teller = None  # a thread block that waits for what it would do later
-        messages.join(teller, waiter, tag, f"{counter} no. {number}")
+        messages.join(teller, waiter, tag, f"{named} no. {number}")
 
 
 def _balance(
@@ -145,7 +145,7 @@ def _balance(
     messages.doubts.setdefault(
         "unbalanced",
         f"{counter} is raised {len(raised)} times and lowered {len(lowered)} times in a launch "
-        f"(last in gpu {gpu} tb {number}, {program.blocks[gpu, number][at].place}), so the next "
+        f"(last in gpu {gpu} tb {number}, {program.blocks[gpu, number].place(at)}), so the next "
         "launch does not start as this one did",
     )
 
@@ -154,12 +154,12 @@ def _packets(program: Program, messages: Messages) -> set[tuple[int, int]]:
     """Join those who write packets and those who read them; return their gpus."""
     gpus: set[tuple[int, int]] = set()
     written: dict[int, list[tuple[Span, Place]]] = defaultdict(list)
-    for block, events in program.blocks.items():
-        for at, event in enumerate(events):
+    for block, found in program.blocks.items():
+        for at, event in found.active:
             for span in event.writes:
                 written[span.gpu].append((span, (block, at)))
-    for block, events in program.blocks.items():
-        for at, event in enumerate(events):
+    for block, found in program.blocks.items():
+        for at, event in found.active:
             for span in event.reads:
                 for teller in _writers(span, (block, at), written[span.gpu], messages):
                     tag = messages.new_tag()

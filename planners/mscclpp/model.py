@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -52,9 +53,10 @@ class Span(Struct, frozen=True):
 class Event(Struct, frozen=True):
     """One operation of a thread block: what it waits for, then what it lets others do.
 
+    Operations that are written alike are one event; ``Block.place`` says where each stands.
+
     Attributes:
         name: Name of the operation.
-        place: Its JSON path.
         waits: Counters that it lowers.
         signals: Counters that it raises.
         reads: Packets that it waits for.
@@ -64,13 +66,51 @@ class Event(Struct, frozen=True):
     """
 
     name: str
-    place: str
     waits: tuple[Counter, ...] = ()
     signals: tuple[Counter, ...] = ()
     reads: tuple[Span, ...] = ()
     writes: tuple[Span, ...] = ()
     barrier: tuple[int, int] | None = None
     moves: bool = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has nothing to do with other operations."""
+        return not (self.waits or self.signals or self.reads or self.writes)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A thread block.
+
+    Attributes:
+        events: Its operations.
+        path: JSON path of its list of operations.
+        steps: Where each of them stands: its place in that list; of one in a pipeline, the place
+            of the pipeline, that in its list, and the iteration.
+    """
+
+    events: tuple[Event, ...]
+    path: str
+    steps: tuple[int | tuple[int, int, int], ...]
+
+    @cached_property
+    def different(self) -> list[Event]:
+        """The events that are written differently, in order of appearance."""
+        return list({id(event): event for event in self.events}.values())
+
+    @cached_property
+    def active(self) -> list[tuple[int, Event]]:
+        """The events that have to do with others, each with its place."""
+        alone = {id(event) for event in self.different if event.is_alone}
+        return [(at, event) for at, event in enumerate(self.events) if id(event) not in alone]
+
+    def place(self, at: int) -> str:
+        """Return where an event stands."""
+        step = self.steps[at]
+        if isinstance(step, int):
+            return f"{self.path}[{step}]"
+        return f"{self.path}[{step[0]}].ops[{step[1]}] iteration {step[2]}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +121,7 @@ class Program:
         file: Where it comes from.
         name: Its name.
         gpus: Number of gpus.
-        blocks: Thread blocks in the order of the document, and their operations.
+        blocks: Thread blocks in the order of the document.
         pipelines: Most iterations of a pipeline; 0 if there is none.
         double_scratch: Whether two launches in a row use different halves of the scratch buffer.
         looped_packets: Whether a pipeline moves packets more than once.
@@ -92,7 +132,7 @@ class Program:
     file: str
     name: str
     gpus: int
-    blocks: dict[BlockId, tuple[Event, ...]]
+    blocks: dict[BlockId, Block]
     pipelines: int
     double_scratch: bool
     looped_packets: bool

@@ -5,18 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import Struct
 
+from ..common.reading import At, keys_of
 from .gpus import PAIRED
-from .joins import SYNCS, Joins
-from .model import Counter, Event, Span
+from .joins import SYNCS, Chunks, Joins
+from .model import Block, Counter, Event, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from ..common.reading import At
     from .gpus import Gpu
-    from .joins import Chunks
 
 _SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
 _WAITS = frozenset({"wait", "rlxwait"})
@@ -40,6 +39,22 @@ MAX_EVENTS = 1 << 20
 MAX_CHUNKS = 1 << 31
 
 
+class _Deed(Struct, frozen=True):
+    """An operation, and what it does to the gpu's own buffers.
+
+    Attributes:
+        event: The operation.
+        port: Whether it is one of a port channel.
+        reads: Stretches that it reads without waiting for packets.
+        writes: Those that it writes, without packets.
+    """
+
+    event: Event
+    port: bool
+    reads: list[Chunks]
+    writes: list[Chunks]
+
+
 class BlockReader:
     """Reads one thread block.
 
@@ -48,9 +63,11 @@ class BlockReader:
         iterations: Most iterations of its pipelines.
         looped_packets: Whether one of them moves packets more than once.
         joins: What its threads do between two nops.
+        missing: Where a join is missing.
+        deeds: What operations do that were read before, as they are written.
     """
 
-    def __init__(self, gpu: Gpu, gpus: list[Gpu], at: At, chunk_bytes: int) -> None:
+    def __init__(self, gpu: Gpu, gpus: list[Gpu], at: At, chunk_bytes: Callable[[], int]) -> None:
         found = at.fields("id", "ops", "channels", "remote_buffer_refs")
         for name in ("id", "ops"):
             if name not in found:
@@ -69,8 +86,11 @@ class BlockReader:
             self._lists(at, "access_channel_type", "remote_buffer_ids", self.buffers)
         self.iterations = 0
         self.looped_packets = False
-        self.joins = Joins(f"gpu {gpu.number} tb {self.number}")
+        self.joins = Joins()
+        self.missing: list[str] = []
+        self.deeds: dict[bytes | None, _Deed] = {}
         self.events: list[Event] = []
+        self.steps: list[int | tuple[int, int, int]] = []
 
     def _lists(self, at: At, kind: str, ids: str, into: dict[str, list[int]]) -> None:
         for element in at.each():
@@ -79,17 +99,46 @@ class BlockReader:
                 element.fail(f"{kind!r} and {ids!r} are needed")
             into[found[kind].value] += found[ids].integers(0, 1 << 20)
 
-    def read(self) -> tuple[Event, ...]:
-        """Return the events of the thread block.
+    def read(self) -> Block:
+        """Return the thread block.
 
         Raises:
             PlanError: An operation is malformed.
         """
-        for operation in self.operations.each():
-            self._operation(operation, nested=False)
-        return tuple(self.events)
+        self._list(self.operations)
+        return Block(tuple(self.events), self.operations.path, tuple(self.steps))
 
-    def _operation(self, at: At, *, nested: bool) -> None:
+    def _list(self, operations: At, outer: tuple[int, int] | None = None) -> None:
+        """Read a list of operations: that of the block, or one iteration of a pipeline of it.
+
+        Args:
+            operations: The list.
+            outer: The place of the pipeline, and the iteration.
+        """
+        file, deeds, events, steps = operations.file, self.deeds, self.events, self.steps
+        values = operations.values()
+        for step, key in enumerate(keys_of(operations)):
+            deed = deeds.get(key)
+            if deed is None:
+                at = At(values[step], step, file, operations)
+                deed = self._operation(at, nested=outer is not None)
+                if deed is None:
+                    self._pipeline(at, step)
+                    continue
+                if key is not None:
+                    deeds[key] = deed
+            event = deed.event
+            if self.joins.is_late(event, port=deed.port, reads=deed.reads, writes=deed.writes):
+                where = f"gpu {self.gpu.number} tb {self.number} {event.name}"
+                self.missing.append(f"{where} ({operations.path}[{step}])")
+            events.append(event)
+            steps.append(step if outer is None else (outer[0], step, outer[1]))
+            if len(events) > MAX_EVENTS:
+                at = At(values[step], step, file, operations)
+                at.fail(f"more than {MAX_EVENTS} operations", hint="choose a smaller chunk_bytes")
+
+    def _operation(self, at: At, *, nested: bool) -> _Deed | None:
+        """Return what an operation does; None for a pipeline."""
         found = at.fields(*_FIELDS)
         name = found["name"].text(40) if "name" in found else ""
         if name not in _KNOWN:
@@ -97,21 +146,16 @@ class BlockReader:
         if name == "pipeline":
             if nested:
                 at.fail("a pipeline inside a pipeline")
-            self._pipeline(at, found)
-            return
-        event = self._event(name, at, found)
-        port = "channel_type" in found and found["channel_type"].value == "port"
-        self.joins.add(
-            event,
-            port=port,
+            return None
+        return _Deed(
+            self._event(name, at, found),
+            port="channel_type" in found and found["channel_type"].value == "port",
             reads=self._local(found, "src_buff", _PACKET_READS.get(name)),
             writes=self._local(found, "dst_buff", _PACKET_WRITES.get(name)),
         )
-        self.events.append(event)
-        if len(self.events) > MAX_EVENTS:
-            at.fail(f"more than {MAX_EVENTS} operations", hint="choose a smaller chunk_bytes")
 
-    def _pipeline(self, at: At, found: dict[str, At]) -> None:
+    def _pipeline(self, at: At, step: int) -> None:
+        found = at.fields(*_FIELDS)
         if not {"iter_context", "ops"} <= found.keys():
             at.fail("a pipeline needs 'iter_context' and 'ops'")
         context = found["iter_context"].fields("unit_size", "num_chunks")
@@ -119,18 +163,13 @@ class BlockReader:
             found["iter_context"].fail("'unit_size' and 'num_chunks' are needed")
         unit = context["unit_size"].integer(1, 1 << 61)
         chunks = context["num_chunks"].integer(1, MAX_CHUNKS)
-        times = -(-chunks * self.chunk_bytes // unit)
-        body = list(found["ops"].each())
-        if times * max(len(body), 1) > MAX_EVENTS:
+        times = -(-chunks * self.chunk_bytes() // unit)
+        body = found["ops"]
+        if times * max(len(body.values()), 1) > MAX_EVENTS:
             at.fail(f"a pipeline of {times} iterations", hint="choose a smaller chunk_bytes")
         before = len(self.events)
         for iteration in range(times):
-            for operation in body:
-                self._operation(operation, nested=True)
-            for place in range(before, len(self.events)):
-                event = self.events[place]
-                named = f"{event.place} iteration {iteration}"
-                self.events[place] = replace(event, place=named)
+            self._list(body, (step, iteration))
             self.looped_packets |= times > 1 and any(
                 event.reads or event.writes for event in self.events[before:]
             )
@@ -138,22 +177,22 @@ class BlockReader:
         self.iterations = max(self.iterations, times)
 
     def _event(self, name: str, at: At, found: dict[str, At]) -> Event:
-        path, moves = at.path, name in _MOVES
+        moves = name in _MOVES
         if name in _SIGNALS or name in _WAITS:
             counters = tuple(self._channel_counters(at, found, incoming=name in _WAITS))
-            return _counting(name, path, counters, moves=moves, incoming=name in _WAITS)
+            return _counting(name, counters, moves=moves, incoming=name in _WAITS)
         if name in {"sem_acquire", "sem_release"}:
             counters = tuple(self._semaphores(at, found))
-            return _counting(name, path, counters, moves=moves, incoming=name == "sem_acquire")
+            return _counting(name, counters, moves=moves, incoming=name == "sem_acquire")
         if name == "barrier":
             if not {"barrier_id", "num_threadblocks"} <= found.keys():
                 at.fail("a barrier needs 'barrier_id' and 'num_threadblocks'")
             number = found["barrier_id"].integer(0, 1 << 16)
             wanted = found["num_threadblocks"].integer(1, 1 << 16)
-            return Event(name, path, moves=moves, barrier=(number, wanted))
+            return Event(name, moves=moves, barrier=(number, wanted))
         reads = tuple(self._packets(at, found, "src_buff", _PACKET_READS.get(name)))
         writes = tuple(self._packets(at, found, "dst_buff", _PACKET_WRITES.get(name)))
-        return Event(name, path, moves=moves, reads=reads, writes=writes)
+        return Event(name, moves=moves, reads=reads, writes=writes)
 
     def _channel_counters(
         self, at: At, found: dict[str, At], *, incoming: bool
@@ -246,9 +285,7 @@ class BlockReader:
         return (self.gpu.number,) if fields["type"].text(10) == "s" else ()
 
 
-def _counting(
-    name: str, path: str, counters: tuple[Counter, ...], *, moves: bool, incoming: bool
-) -> Event:
+def _counting(name: str, counters: tuple[Counter, ...], *, moves: bool, incoming: bool) -> Event:
     if incoming:
-        return Event(name, path, moves=moves, waits=counters)
-    return Event(name, path, moves=moves, signals=counters)
+        return Event(name, moves=moves, waits=counters)
+    return Event(name, moves=moves, signals=counters)

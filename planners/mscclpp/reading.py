@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from .operations import BlockReader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .model import BlockId, Event
+    from .model import Block, BlockId
     from .options import MscclppOptions
 
 MAX_GPUS = 1 << 16
@@ -44,8 +45,12 @@ def read_program(obj: object, options: MscclppOptions) -> Program:
     for place, gpu in enumerate(gpus):
         if gpu.number != place:
             elements[place].fail("gpus are not numbered 0, 1, ...", hint="sort them by id")
-    chunk_bytes = options.chunk_bytes or 2 * max(_units(found["gpus"].value), default=1)
-    blocks: dict[BlockId, tuple[Event, ...]] = {}
+
+    @cache
+    def chunk_bytes() -> int:  # asked for by the first pipeline, if there is one
+        return options.chunk_bytes or 2 * max(_units(found["gpus"].value), default=1)
+
+    blocks: dict[BlockId, Block] = {}
     readers = []
     for gpu in gpus:
         for block in gpu.blocks:
@@ -66,7 +71,7 @@ def read_program(obj: object, options: MscclppOptions) -> Program:
         else False,
         pipelines=max((reader.iterations for reader in readers), default=0),
         looped_packets=any(reader.looped_packets for reader in readers),
-        unsynchronized=tuple(place for reader in readers for place in reader.joins.missing),
+        unsynchronized=tuple(place for reader in readers for place in reader.missing),
     )
 
 

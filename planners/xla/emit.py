@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .labels import Key, Labels, key_of, leaves
 from .loops import flat_loops
 from .overlap import find_overlap
 from .steps import (
+    Choice,
     Collective,
     Doubt,
     Exchange,
@@ -24,7 +25,7 @@ from .steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.building.program import ProgramBuilder
@@ -143,7 +144,11 @@ def _permute_doubts(sends: Mapping[int, Sequence[Sending]]) -> list[Doubt]:
 
 
 class Names:
-    """Names of the groups, and their declaration."""
+    """Names of the groups, and their declaration.
+
+    Attributes:
+        by_key: The name of every communicator.
+    """
 
     def __init__(
         self,
@@ -154,22 +159,19 @@ class Names:
         self._families = families
         self._world = tuple(range(plan.world_size))
         self._plan = plan
-        self._names: dict[Key, str] = {}
+        self.by_key: dict[Key, str] = {}
         for key in sorted(keys):
             self._declare(key)
 
     def _declare(self, key: Key) -> None:
         kind, ranks = key
         if not kind and ranks == self._world:
-            self._names[key] = "world"
+            self.by_key[key] = "world"
         elif self._families is not None:
             dims = self._families[ranks]
-            self._names[key] = self._plan.group("+".join(dims), mesh_dims=dims)
+            self.by_key[key] = self._plan.group("+".join(dims), mesh_dims=dims)
         else:
-            self._names[key] = self._plan.group(group_name(key), ranks)
-
-    def __getitem__(self, key: Key) -> str:
-        return self._names[key]
+            self.by_key[key] = self._plan.group(group_name(key), ranks)
 
     def of_rank(self, rank: int) -> list[str]:
         """Return the groups of a rank, larger ones first."""
@@ -178,9 +180,9 @@ class Names:
     @cached_property
     def _of_ranks(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
-        for key in sorted(self._names, key=lambda key: (-len(key[1]), key)):
+        for key in sorted(self.by_key, key=lambda key: (-len(key[1]), key)):
             for rank in key[1]:
-                found.setdefault(rank, []).append(self._names[key])
+                found.setdefault(rank, []).append(self.by_key[key])
         return found
 
 
@@ -224,7 +226,7 @@ class Writer:
     def begin(self, row: Sequence[Step]) -> None:
         """Create the communicators that the program of this rank uses, if asked to."""
         if self._options.cliques == "start":
-            used = {self._names[key_of(step)] for step in leaves(row)}
+            used = {self._names.by_key[key_of(step)] for step in leaves(row)}
             for name in self._names.of_rank(self._rank):
                 if name in used:
                     self._program.init(name)
@@ -235,11 +237,13 @@ class Writer:
 
     def _rows(self, steps: Sequence[Step]) -> list[Row]:
         """Return the actions of steps, as a plan file has them."""
-        free = self._options.launch_order == "free"
+        write = self.WRITERS
+        if self._options.launch_order != "free":
+            return [row for step in steps if (row := write[step.__class__](self, step))]
         rows: list[Row] = []
         place = 0
         while place < len(steps):
-            run = _launches(steps, place) if free else 0
+            run = _launches(steps, place)
             if run > 1:
                 inside = [self._row(step) for step in steps[place : place + run]]
                 rows.append({"op": "unordered", "body": list(filter(None, inside))})
@@ -250,24 +254,25 @@ class Writer:
 
     def _row(self, step: Step) -> Row:
         """Return the action of a step; empty where it is none on this rank."""
-        if isinstance(step, Collective):
-            return self._collective(step)
-        if isinstance(step, Exchange):
-            return self._exchange(step)
-        if isinstance(step, Message):
-            return self._message(step)
-        src = self._src(step.origin)
-        if isinstance(step, Wait):
-            if step.handle not in self._started:
-                return {}
-            return {"op": "wait", "work": _work(step.handle), "src": src}
-        if isinstance(step, Loop):
-            return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
-        if isinstance(step, Plain):
-            return {"op": step.op, "src": src, **dict(step.fields)}
+        return self.WRITERS[step.__class__](self, step)
+
+    def _wait(self, step: Wait) -> Row:
+        if step.handle not in self._started:
+            return {}
+        return {"op": "wait", "work": _work(step.handle), "src": self._src(step.origin)}
+
+    def _loop(self, step: Loop) -> Row:
+        return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
+
+    def _plain(self, step: Plain) -> Row:
+        row: Row = {"op": step.op, "src": self._src(step.origin)}
+        row.update(step.fields)
+        return row
+
+    def _choice(self, step: Choice) -> Row:
         branches = [self._rows(branch) for branch in step.branches]
         head = {"op": "choice", "name": step.origin.text or "branch", "uniform": step.uniform}
-        return {**head, "src": src, "branches": branches}
+        return {**head, "src": self._src(step.origin), "branches": branches}
 
     def _collective(self, step: Collective) -> Row:
         row = self._common(step.op, step)
@@ -282,12 +287,13 @@ class Writer:
         if step.root is not None:
             row["root"] = step.root
         whole = step.parts[0] if len(step.parts) == 1 else Part(_total(step), None)
-        return row | _size(whole)
+        row.update(_size(whole))
+        return row
 
     def _common(self, op: str, step: Sending) -> Row:
-        key = key_of(step)
-        row = {"op": op, "src": self._src(step.origin), "group": self._names[key]}
-        label = self._labels.label(step, key)
+        key, origin = key_of(step), step.origin
+        row = {"op": op, "src": self._src(origin), "group": self._names.by_key[key]}
+        label = self._labels.label(origin, key)
         if label is not None:
             row["label"] = label
         return row
@@ -312,14 +318,25 @@ class Writer:
         row["peer"] = step.peer
         if not step.blocking:
             self._started.add(step.handle)
-            row |= {"op": f"i{row['op']}", "work": _work(step.handle)}
+            row["op"], row["work"] = f"i{row['op']}", _work(step.handle)
         if step.stream is not None:
             row["stream"] = step.stream
-        return row | _size(step.part)
+        row.update(_size(step.part))
+        return row
 
     def _src(self, origin: Origin) -> tuple[str, int, str]:
         text = f"{origin.name} ({origin.place})" if origin.place else origin.name
         return (self._files[origin.program], origin.line, text)
+
+    WRITERS: ClassVar[dict[type, Callable[[Writer, Any], Row]]] = {
+        Collective: _collective,
+        Exchange: _exchange,
+        Message: _message,
+        Wait: _wait,
+        Loop: _loop,
+        Plain: _plain,
+        Choice: _choice,
+    }
 
 
 def _launches(row: Sequence[Step], place: int) -> int:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .steps import Choice, Collective, Loop, Message, Sending, Step
+from .steps import SENDING, Choice, Collective, Loop, Message, Sending, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,22 +25,23 @@ Naming = Callable[["Origin"], str]
 def leaves(steps: Sequence[Step]) -> Iterator[Sending]:
     """Yield the communications of steps, those in loops and branches too."""
     for step in steps:
-        if isinstance(step, Loop):
+        kind = step.__class__
+        if kind in SENDING:
+            yield step  # type: ignore[misc]
+        elif isinstance(step, Loop):
             yield from leaves(step.body)
         elif isinstance(step, Choice):
             for branch in step.branches:
                 yield from leaves(branch)
-        elif isinstance(step, Sending):
-            yield step
 
 
 def key_of(step: Sending) -> Key:
     """Return the communicator of a step."""
     if isinstance(step, Collective):
         return "", step.group
-    pipeline = step.pipeline if isinstance(step, Message) else ""
-    kind = "sendrecv" if isinstance(step, Message) else "p2p"
-    return kind + pipeline, step.domain
+    if isinstance(step, Message):
+        return "sendrecv" + step.pipeline, step.domain
+    return "p2p", step.domain
 
 
 class Labels:
@@ -53,8 +54,11 @@ class Labels:
     def __init__(self, sends: Mapping[int, Sequence[Sending]]) -> None:
         self._counts: dict[Key, dict[int, list[Origin]]] = defaultdict(lambda: defaultdict(list))
         for rank, steps in sends.items():
+            mine: dict[Key, list[Origin]] = defaultdict(list)
             for step in steps:
-                self._counts[key_of(step)][rank].append(step.origin)
+                mine[key_of(step)].append(step.origin)
+            for key, origins in mine.items():
+                self._counts[key][rank] = origins
         self._apart = self._channels_tell_apart()
         self._chosen: dict[Key, dict[str, bool] | None] = {}
         self._naming: dict[Key, Naming] = {}
@@ -69,35 +73,35 @@ class Labels:
         names: dict[tuple[int, str], set[str]] = defaultdict(set)
         for ranks in self._counts.values():
             for origins in ranks.values():
+                if not all(origin.channel for origin in origins):
+                    return False
                 for origin in origins:
-                    if not origin.channel:
-                        return False
                     names[origin.program, origin.channel].add(origin.name)
         return all(len(found) == 1 for found in names.values())
 
-    def label(self, step: Sending, key: Key) -> str | None:
+    def label(self, origin: Origin, key: Key) -> str | None:
         """Return the label of a step of a communicator; None where its group shares no identity."""
-        origin = step.origin
-        if key not in self._naming:
-            self._choose(key)
-        allowed = self._chosen[key]
-        text = self._naming[key](origin)
+        naming = self._naming.get(key)
+        if naming is None:
+            naming = self._choose(key)
+        allowed, text = self._chosen[key], naming(origin)
         if not text or (allowed is not None and not allowed.get(text, False)):
             self.missing += 1
             return None
         return text
 
-    def _choose(self, key: Key) -> None:
+    def _choose(self, key: Key) -> Naming:
         ranks = self._counts[key]
         programs = {origin.program for origins in ranks.values() for origin in origins}
         if len(programs) <= 1:
             self._naming[key], self._chosen[key] = _by_name, None
-            return
+            return _by_name
         candidates: list[Naming] = [_by_channel] if self._apart else []
         candidates += [_by_op_name, _by_name]
         shared = [(naming, self._shared(ranks, naming)) for naming in candidates]
         naming, allowed = max(shared, key=lambda pair: sum(pair[1].values()))
         self._naming[key], self._chosen[key] = naming, allowed
+        return naming
 
     @staticmethod
     def _shared(ranks: Mapping[int, Sequence[Origin]], naming: Naming) -> dict[str, bool]:

@@ -24,7 +24,7 @@ def flat_loops(steps: Sequence[Step]) -> tuple[list[Step], bool]:
     Where that would be too long, the loops stay and their steps lose their identity: a label that
     repeats would be taken for the same round.
     """
-    has_blocks = any(isinstance(step, _BLOCKS) for step in steps)
+    has_blocks = not {step.__class__ for step in steps}.isdisjoint(_BLOCKS)
     if (_length(steps) if has_blocks else len(steps)) > MAX_UNROLLED:
         return [_renamed(step, _nameless) for step in steps], False
     if not has_blocks:

@@ -130,6 +130,7 @@ class Plain(Struct, frozen=True):
 
 
 Sending = Collective | Exchange | Message
+SENDING = frozenset({Collective, Exchange, Message})
 Step = Sending | Wait | Loop | Choice | Plain
 
 

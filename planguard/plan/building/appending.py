@@ -69,12 +69,20 @@ class Appender:
         """
         return self._append(op, fields)
 
-    def extend(self, actions: Iterable[Mapping[str, Any]]) -> None:
+    def action(self, op: str, **fields: Any) -> n.Node:
+        """Return the action that ``add`` would append, for ``extend``: of several programs, too.
+
+        Raises:
+            PlanError: As for ``add``; types and ranges are checked where it is appended.
+        """
+        return self._made(op, fields)
+
+    def extend(self, actions: Iterable[Mapping[str, Any] | n.Node]) -> None:
         """Append actions as a plan file has them: ``{"op": "send", "peer": 1, "bytes": 4}``.
 
-        For programs that write many actions: all are checked at once, in a fifth of the time of
-        ``add``. Handles are names that the caller chose, in ``work``; a field that is not stated is
-        left out.
+        What ``action`` returned is one, too. For programs that write many actions: all are checked
+        at once, in a fifth of the time of ``add``. Handles are names that the caller chose, in
+        ``work``; a field that is not stated is left out.
 
         Raises:
             PlanError: As for ``add``.
@@ -91,13 +99,17 @@ class Appender:
         if line is None:  # written by an adapter: build() checks it, and it has no line
             self._block += actions
             return
+        rows: list[Any] = [
+            msgspec.to_builtins(action) if isinstance(action, n.Node) else action
+            for action in actions
+        ]
         if self._sources:
             src = frame_of(0)
-            actions = [{"src": src, **action} for action in actions]
+            rows = [{"src": src, **row} for row in rows]
         try:
-            nodes = decoder_of(list[n.Action]).decode(encoded(actions, self.path))
+            nodes = decoder_of(list[n.Action]).decode(encoded(rows, self.path))
         except (msgspec.DecodeError, UnicodeDecodeError, PlanError):
-            for action in actions:  # one of them is wrong, or registered: as if added one by one
+            for action in rows:  # one of them is wrong, or registered: as if added one by one
                 if not isinstance(action, Mapping):
                     hint = '{"op": "send", "peer": 1, "bytes": 4}'
                     error = refusal("no action", path=self.path, value=action, hint=hint)
@@ -122,16 +134,7 @@ class Appender:
         if self._sources:
             self._source(fields)
         try:
-            if "dtype" in fields and fields["dtype"] is not None:
-                dtype = fields["dtype"]
-                if type(dtype) is not str or dtype not in _DTYPES:
-                    fields["dtype"] = dtype_name(dtype)
-            if None in fields.values():
-                fields = {name: value for name, value in fields.items() if value is not None}
-            try:
-                node = _CLASSES[op](**fields)
-            except (KeyError, TypeError):
-                node = self._make(op, fields)
+            node = self._made(op, fields)
             line = author(2)
             # What PlanGuard's own adapters write is checked by build() alone: there is no line of
             # an author to name, and nobody to tell at once.
@@ -147,6 +150,20 @@ class Appender:
             return None
         inside = self._open[-1].op if self._open else None
         return Handle(self, self._block, fields.get("work"), inside)
+
+    def _made(self, op: str, fields: dict[str, Any]) -> n.Node:
+        """Return an action of fields of which None means absent; of a name of ours, mostly."""
+        if "dtype" in fields and fields["dtype"] is not None:
+            dtype = fields["dtype"]
+            if type(dtype) is not str or dtype not in _DTYPES:
+                fields["dtype"] = dtype_name(dtype)
+        if None in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not None}
+        try:
+            node: n.Node = _CLASSES[op](**fields)
+        except (KeyError, TypeError):
+            node = self._make(op, fields)
+        return node
 
     def _source(self, fields: dict[str, Any]) -> None:
         """Name the author's line in an action that has no source of its own."""

@@ -17,7 +17,7 @@ from planguard.plan.building.blocks import caller, placed
 from planguard.plan.building.program import ProgramBuilder
 from planguard.plan.defects import refusal
 from planguard.plan.dtypes import dtype_name
-from planguard.plan.format import read_trusted
+from planguard.plan.format import read_made
 from planguard.plan.limits import DEFAULT_LIMITS
 from planguard.plan.pointers import step
 from planguard.plan.reading.strict import parse_slowly
@@ -278,8 +278,7 @@ class PlanBuilder:
             message = "selector has a template and a program"
             error = refusal(message, path=path, value=min(both), hint=hint)
             raise placed(error, self._places.get(path))
-        ranks: dict[str, Any] = {s: {"template": name} for s, name in self._uses.items()}
-        ranks |= {s: {"actions": program.actions} for s, program in self._programs.items()}
+        uses: dict[str, Any] = {s: {"template": name} for s, name in self._uses.items()}
         plan = {
             "schema": d.SCHEMA,
             "world_size": self.world_size,
@@ -292,7 +291,10 @@ class PlanBuilder:
         }
         plan = {name: value for name, value in plan.items() if value}
         try:
-            return read_trusted(encoded(plan | {"ranks": ranks}), limits)
+            head = encoded(plan | {"ranks": uses})
+            made = {s: encoded(program.actions) for s, program in self._programs.items()}
+            ranks = {s: {"actions": msgspec.Raw(text)} for s, text in made.items()}
+            return read_made(head, made, encoded(plan | {"ranks": uses | ranks}), limits)
         except PlanError as error:
             line = _line_of(error.path, programs) or self._declared_at(error.path) or caller()
             raise placed(error, line) from None

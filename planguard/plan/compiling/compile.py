@@ -6,7 +6,7 @@ from array import array
 from math import prod
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from planguard.plan.actions import NONE
 from planguard.plan.code import CompiledPlan
@@ -175,6 +175,7 @@ class _Programs:
         self.programs: list[Program] = []
         self.ranges: list[list[range]] = []
         self._templates: dict[str, int] = {}
+        self._of_list: dict[int, Program] = {}
         templates = {} if document.templates is UNSET else document.templates
         for name, actions in templates.items():
             self._templates[name] = self._compile(name, ("templates", name), actions)
@@ -184,11 +185,16 @@ class _Programs:
         self._check_all_selected()
 
     def _compile(self, name: str, steps: Steps, actions: list[Action]) -> int:
-        try:
-            program = emit_program(self._tables, name, steps, actions)
-        except Defect as defect:
-            place = steps + find_node(actions, defect.node)
-            raise defect.at(place, self._file) from None
+        program = self._of_list.get(id(actions))
+        if program is None:
+            try:
+                program = emit_program(self._tables, name, steps, actions)
+            except Defect as defect:
+                place = steps + find_node(actions, defect.node)
+                raise defect.at(place, self._file) from None
+            self._of_list[id(actions)] = program
+        else:  # what names mean is the same all over the plan, so the words are, too
+            program = structs.replace(program, name=name, steps=steps)
         self.programs.append(program)
         self.ranges.append([])
         return len(self.programs) - 1

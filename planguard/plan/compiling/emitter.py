@@ -43,6 +43,10 @@ class Tables(Struct, frozen=True):
     memo: dict[tuple[object, ...], tuple[int, int]]
 
 
+# Numbers: an enum's member is looked up by its name each time, and this is asked of every action.
+_WAIT, _WAIT_MANY, _COMPUTE = map(int, (Kind.WAIT, Kind.WAIT_MANY, Kind.COMPUTE))
+
+
 class Emitter:
     """Emits one program; ``emit_program`` is the way in."""
 
@@ -75,22 +79,17 @@ class Emitter:
                 self._bind(node)
 
     def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0, *, sig: int = 0) -> None:
-        self.words += (op, a, b, sig, self._label(node), self._stream(node))
+        text, stream = node.label, node.stream
+        label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
+        self.words += (op, a, b, sig, label, 0 if stream is UNSET else self._stream(node))
         self.nodes.append(node)
 
-    def _label(self, node: n.Node) -> int:
-        text = node.label
-        if text is UNSET:
-            return 0
-        word = self._labels.get(text)
-        if word is None:
-            word = self._labels[text] = self.tables.labels.word(node, text, self.times)
+    def _label(self, node: n.Node, text: str) -> int:
+        word = self._labels[text] = self.tables.labels.word(node, text, self.times)
         return word
 
     def _stream(self, node: n.Node) -> int:
-        if node.stream is UNSET:
-            return 0
-        stream = self.tables.streams.id(node.stream)
+        stream = self.tables.streams.id(node.stream)  # type: ignore[arg-type]
         if stream > 255:
             hint = "name streams by role, not by iteration"
             message = "more than 256 streams in one plan"
@@ -130,7 +129,7 @@ class Emitter:
         if self.in_batch:
             kind = kind & ~ASYNC | MEMBER
         text, stream = node.label, node.stream
-        label = 0 if text is UNSET else self._labels.get(text) or self._label(node)
+        label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
         stream = 0 if stream is UNSET else self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
@@ -170,7 +169,7 @@ class Emitter:
         elif node.async_ is True:
             kind |= ASYNC
         text, stream = node.label, node.stream
-        label = 0 if text is UNSET else self._labels.get(text) or self._label(node)
+        label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
         stream = 0 if stream is UNSET else self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
@@ -229,7 +228,7 @@ class Emitter:
     def _wait(self, node: n.Wait, _: int) -> None:
         works = node.work
         if isinstance(works, str):  # most waits: one handle, for which all modes are the same
-            self._word(node, Kind.WAIT, self.names.handle(works))
+            self._word(node, _WAIT, self.names.handle(works))
             return
         mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
         if not works:
@@ -239,9 +238,9 @@ class Emitter:
             raise Defect(node, "work", "handle listed twice", code="PG303", value=works, hint=hint)
         slots = [self.names.handle(work) for work in works]
         if len(slots) == 1:
-            self._word(node, Kind.WAIT, slots[0])
+            self._word(node, _WAIT, slots[0])
         else:
-            self._word(node, Kind.WAIT_MANY, self.tables.aux.add(slots), mode)
+            self._word(node, _WAIT_MANY, self.tables.aux.add(slots), mode)
 
     def _on_handle(self, node: n.Test | n.Drop, kind: int) -> None:
         self._word(node, kind, self.names.handle(node.work))
@@ -251,7 +250,7 @@ class Emitter:
         if node.deps is not UNSET and node.deps:
             slots = [self.names.reference(node, text) for text in node.deps]
             deps = self.tables.aux.add(slots)
-        self._word(node, Kind.COMPUTE, deps)
+        self._word(node, _COMPUTE, deps)
 
     def _host_sync(self, node: n.HostSync, _: int) -> None:
         self._word(node, Kind.HOST_SYNC, 0 if node.stream is UNSET else self._stream(node) + 1)
@@ -340,37 +339,37 @@ class Emitter:
             self.nodes.append(node)
 
     HANDLERS: ClassVar[dict[type, tuple[Callable[[Emitter, Any, int], None], int]]] = {
-        n.Send: (_send, Kind.SEND),
-        n.Isend: (_send, Kind.SEND | ASYNC),
-        n.Recv: (_point_to_point, Kind.RECV),
-        n.Irecv: (_point_to_point, Kind.RECV | ASYNC),
-        n.Probe: (_probe, Kind.PROBE),
+        n.Send: (_send, int(Kind.SEND)),
+        n.Isend: (_send, int(Kind.SEND | ASYNC)),
+        n.Recv: (_point_to_point, int(Kind.RECV)),
+        n.Irecv: (_point_to_point, int(Kind.RECV | ASYNC)),
+        n.Probe: (_probe, int(Kind.PROBE)),
         n.Coalesced: (_coalesced, 0),
         n.Wait: (_wait, 0),
-        n.Test: (_on_handle, Kind.TEST),
-        n.Drop: (_on_handle, Kind.DROP),
+        n.Test: (_on_handle, int(Kind.TEST)),
+        n.Drop: (_on_handle, int(Kind.DROP)),
         n.Batch: (_batch, 0),
         n.Compute: (_compute, 0),
         n.HostSync: (_host_sync, 0),
-        n.EventRecord: (_event, Kind.EVENT_RECORD),
-        n.EventWait: (_event, Kind.EVENT_WAIT),
-        n.Init: (_init, Kind.INIT),
-        n.NewGroup: (_group, Kind.NEW_GROUP),
-        n.Destroy: (_group, Kind.DESTROY),
+        n.EventRecord: (_event, int(Kind.EVENT_RECORD)),
+        n.EventWait: (_event, int(Kind.EVENT_WAIT)),
+        n.Init: (_init, int(Kind.INIT)),
+        n.NewGroup: (_group, int(Kind.NEW_GROUP)),
+        n.Destroy: (_group, int(Kind.DESTROY)),
         n.Unordered: (_unordered, 0),
         n.Threads: (_threads, 0),
         n.Choice: (_choice, 0),
         n.Repeat: (_repeat, 0),
-        n.HostToDevice: (_copy, Kind.COPY),
-        n.DeviceToHost: (_copy, Kind.COPY),
-        n.DeviceToDevice: (_copy, Kind.COPY),
-        n.Exit: (_plain, Kind.EXIT),
+        n.HostToDevice: (_copy, int(Kind.COPY)),
+        n.DeviceToHost: (_copy, int(Kind.COPY)),
+        n.DeviceToDevice: (_copy, int(Kind.COPY)),
+        n.Exit: (_plain, int(Kind.EXIT)),
     }
 
 
 Emitter.HANDLERS.update(
     {
-        cls: (Emitter.collective, COLLECTIVE_KIND[op])
+        cls: (Emitter.collective, int(COLLECTIVE_KIND[op]))
         for op, cls in n.OP_CLASSES.items()
         if op in COLLECTIVE_KIND
     }

@@ -32,6 +32,9 @@ Problem = tuple[str, str, str]
 
 # Numbers: an enum's member is looked up by its name each time, and this is asked of every word.
 _REPEAT, _WAIT_MANY = int(Kind.REPEAT), int(Kind.WAIT_MANY)
+_WAIT, _BIND = int(Kind.WAIT), -1
+_WAITS = {_WAIT, _WAIT_MANY}
+_ODD = {int(Kind.TEST), int(Kind.DROP)}
 _ENDING = {int(kind): kind.name.lower() for kind in (Kind.WAIT, Kind.TEST, Kind.DROP)}
 
 
@@ -196,7 +199,43 @@ def check_handles(program: Program, aux: array[int]) -> None:
     """
     if not any(name.startswith("work:") for name in program.slot_names):
         return
-    _check(program, HANDLES, list(_of_handles(program, aux)))
+    if left_running(program, aux) is None:
+        _check(program, HANDLES, list(_of_handles(program, aux)))
+
+
+def left_running(program: Program, aux: array[int]) -> set[int] | None:
+    """Return the handles that a program starts and does not wait for, as slots.
+
+    None stands for a program in which not every handle is started, waited for, started again, and
+    nothing else, or that has loops or blocks of undecided order. Most programs are like this, which
+    breaks no rule and takes a fifth of the time of a walk to see.
+    """
+    words = program.code
+    ops = words[::WORDS]
+    does: dict[int, int] = {}
+    for op in set(ops):
+        kind = op & (MEMBER - 1)
+        if kind == _REPEAT or op in _BEGIN or kind in _ODD:
+            return None
+        does[op] = kind if kind in _WAITS else _BIND if kind in LAUNCHES else 0
+    running: set[int] = set()
+    for op, a, b in zip(ops, words[1::WORDS], words[2::WORDS], strict=True):
+        kind = does[op]
+        if kind == _BIND:
+            if b:
+                if b - 1 in running:
+                    return None
+                running.add(b - 1)
+        elif kind == _WAIT:
+            if a not in running:
+                return None
+            running.remove(a)
+        elif kind:
+            slots = aux[a + 1 : a + 1 + aux[a]]
+            if b or not running.issuperset(slots):
+                return None
+            running.difference_update(slots)
+    return running
 
 
 def _of_handles(program: Program, aux: array[int]) -> Iterator[Sequence[Event]]:

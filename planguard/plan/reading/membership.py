@@ -35,6 +35,7 @@ class Membership:
     ) -> None:
         self._code, self._mesh, self._groups = code, mesh, groups
         self._members: dict[int, frozenset[int]] = {}
+        self._said: dict[int, list[tuple[int, int, int]]] = {}
 
     def check(self, index: int, ranges: Sequence[range]) -> None:
         """Check one program for the ranks that run it.
@@ -45,7 +46,10 @@ class Membership:
         program = self._code.programs[index]
         if not any(ranges):
             return
-        for ref, sig, place in _distinct(program):
+        said = self._said.get(id(program.code))
+        if said is None:  # several programs may share one list of words
+            said = self._said[id(program.code)] = list(_distinct(program))
+        for ref, sig, place in said:
             kind = program.code[place * WORDS] & (MEMBER - 1)
             _, group, mode, a, b, _ = self._code.refs[ref * REF_WORDS : (ref + 1) * REF_WORDS]
             node = program.nodes[place]

@@ -38,9 +38,12 @@ def check(document: Document, compiled: Compiled, limits: Limits, file: str | No
     _check_length(compiled, limits, file)
     _check_created(document, file)
     membership = Membership(compiled.code, compiled.mesh, compiled.groups)
+    checked: set[int] = set()
     for index, program in enumerate(compiled.code.programs):
         try:
-            check_program(program, compiled)
+            if id(program.code) not in checked:  # several may share one list of words
+                check_program(program, compiled)
+                checked.add(id(program.code))
             membership.check(index, compiled.ranges[index])
         except Defect as defect:
             raise at(program, defect, file) from None
