@@ -16,7 +16,7 @@ HOSTS = ("gloo", "gloo-detail", "mpi-eager", "mpi-sync")
 def member(name: str, **more: Any) -> Item:
     """Return a reduction of eight bytes on the group of the buffer."""
     call = {"op": "all_reduce", "bytes": 8, "group": "g", "id": name, "label": name}
-    return call | ({"async": True, "work": name} if not more else more)
+    return call | (more or {"async": True, "work": name})
 
 
 def call(label: str, group: str = "side") -> Item:
