@@ -4,8 +4,8 @@
     python benchmarks/solver_and_search.py --limit 20        # seconds that a search may take
 
 *Orders*: can some order of a component of the may-wait graph get stuck? ``exhaust`` tries every
-cycle with distinct lanes, ``solve`` asks Z3 for one. The components are those of the hard family, of
-the shapes of ``job_size.py`` and of random chains; each is asked both ways and the answers must
+cycle with distinct lanes, ``solve`` asks Z3 for one. The components are those of the hard family,
+of shapes of ``job_size.py`` and of random chains; each is asked both ways, and the answers must
 agree. *Branches*: does some assignment go wrong? ``_every`` decides them one by one,
 ``_by_clauses`` asks Z3 which to look at. A row is a size; times are the least of two, in
 milliseconds of processor time, the solver in the process of the check.
@@ -19,6 +19,7 @@ import argparse
 import random
 import time
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import hard_family
@@ -103,7 +104,7 @@ def search(part: Component, limit: float) -> tuple[float, Any]:
     """Return the time of the search, with more steps until it has an answer or time is up."""
     steps = 20_000
     while True:
-        took, found = least(lambda: exhaust(part, steps))  # noqa: B023  called at once
+        took, found = least(partial(exhaust, part, steps))
         if found[1] or found[0] is not None or took > limit * 1e3 or steps > ENOUGH:
             return took, found
         steps *= 8

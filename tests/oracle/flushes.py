@@ -197,13 +197,14 @@ def with_coordinators(plan: Item) -> Iterator[Item]:
     programs = [plan["ranks"][str(rank)]["actions"] for rank in range(count)]
     homes = {name for spec in plan["fusion"] for name in spec["members"]}
     tags = {name: 2 * at for at, name in enumerate(sorted(homes))}
-    shared = homes.intersection(*({one.get("id") for one in items} for items in programs))
+    calls = [list(every_action(items)) for items in programs]
+    shared = homes.intersection(*({one.get("id") for one in items} for items in calls))
     groups = {"coordinator": {"ranks": list(range(count, 2 * count))}}
     for turn in itertools.permutations(sorted(shared)):
         ranks = {}
         for rank, program in enumerate(programs):
             ranks[str(rank)] = {"actions": reporting(program, tags, count + rank)}
-            items = {one["id"]: one for one in program if one.get("id") in turn}
+            items = {one["id"]: one for one in calls[rank] if one.get("id") in turn}
             thread = [one for name in turn for one in launching(items[name], tags[name], rank)]
             ranks[str(count + rank)] = {"actions": thread}
         yield {"schema": plan["schema"], "world_size": 2 * count,
@@ -216,11 +217,18 @@ def message(op: str, peer: int, tag: int) -> Item:
     return item if op == "recv" else item | {"async": True, "work": f"message {tag}"}
 
 
-def reporting(program: list[Item], tags: dict[str, int], thread: int) -> list[Item]:
+def reporting(
+    program: list[Item], tags: dict[str, int], thread: int, known: dict[Any, str] | None = None
+) -> list[Item]:
     """Return a program that reports its members, and waits for word of them."""
-    member_of = {one["work"]: one["id"] for one in program if one.get("id") in tags}
-    out = []
+    mine = {one["work"]: one["id"] for one in every_action(program) if one.get("id") in tags}
+    member_of: dict[Any, str] = mine if known is None else known
+    out: list[Item] = []
     for item in program:
+        if item["op"] == "threads":
+            threads = [reporting(inner, tags, thread, member_of) for inner in item["threads"]]
+            out.append({**item, "threads": threads})
+            continue
         name = item["id"] if item.get("id") in tags else member_of.get(item.get("work"))
         if name is None:
             out.append(item)

@@ -167,13 +167,17 @@ def fused(*, inside: bool) -> Item:
 
 
 def test_fused_buffers_stand_beside_threads() -> None:
-    """Threads beside a buffer are a step of the program; a member in a thread that blocks is not
-    decided, and says so.
+    """Threads beside a buffer are a step of the program, and members in one of them leave there;
+    members in two threads that block are not decided, which is said.
     """
     outcome = planguard.check(planguard.load(fused(inside=False)), model="gloo")
     assert outcome.outcome is planguard.Outcome.MISMATCH
     assert "PG102" in {finding.code for finding in outcome.errors}
-    verdict = planguard.check(planguard.load(fused(inside=True)), model="gloo")
+    plan = fused(inside=True)
+    assert planguard.check(planguard.load(plan), model="gloo").safe
+    both = plan["ranks"]["0"]["actions"][0]["threads"]  # of all ranks
+    both[1].append(both[0][0]["body"].pop())
+    verdict = planguard.check(planguard.load(plan), model="gloo")
     assert verdict.unknown
     assert "a member of a fused buffer in a thread" in verdict.reasons[0]
     assert not planguard.check(planguard.load(fused(inside=True)), model="nccl").unknown

@@ -2,6 +2,8 @@
 
 This is the meaning of the policies. The rules of ``fusion_events`` only say when all orders give
 the same; a plan in which they do not is played.
+
+Above 400 lines: one player, of members and of all that stands beside them.
 """
 
 from __future__ import annotations
