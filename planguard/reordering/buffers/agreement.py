@@ -2,6 +2,8 @@
 
 A negotiated buffer has a communicator that nobody else uses (ADR 0036): Horovod makes its own, in
 its background thread. So a launch never meets another call of the group of its buffer.
+
+Above 400 lines: what ranks agree on, and each reason why that is not known, are asked together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Rank programs without negotiated buffers, whose members are launched in the background.
 
 What they say together, and where that is all that happens, is in ``background``.
+
+Above 400 lines: a program is taken apart here and written again, with launches or with messages.
 """
 
 from __future__ import annotations
