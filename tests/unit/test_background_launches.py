@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -158,3 +159,50 @@ def test_a_group_that_is_called_as_launches_are_is_another_communicator(name: st
     plain = plan([member("a"), call("x"), member("b"), wait("a", "b")])
     for model in (*QUEUED, "gloo", "gloo-detail"):
         assert said(given, model) in {said(plain, model), "UNKNOWN"}
+
+
+@pytest.mark.parametrize("model", ["nccl", "nccl-eager", "nccl-lazy", "nccl-serialized"])
+def test_ranks_of_one_program_need_no_meeting_of_their_hosts(model: str) -> None:
+    """All come to the same places in one order; with a step more on one rank, which changes
+    nothing, the hosts are asked for, and the answer is the same.
+    """
+    rng = random.Random(model)
+    for _ in range(60):
+        calls: list[dict[str, Any]] = [
+            {"op": "init", "group": "a"},
+            {"op": "all_reduce", "group": "a", "bytes": 8, "label": "x"},
+            {"op": "all_reduce", "group": "b", "bytes": 8, "label": "y"},
+            {"op": "barrier", "group": "a"},
+            {"op": "host_sync"},
+        ]
+        names = ["m0", "m1"][: rng.choice([1, 2])]
+        settled: list[Any] = [
+            {"op": "unordered", "body": [
+                {"op": "all_reduce", "async": True, "bytes": 4, "id": name, "work": name,
+                 "label": name, "group": "a"} for name in names]},
+            {"op": "wait", "work": names},
+        ]  # fmt: skip
+        front = rng.sample(calls, rng.randint(0, 3))
+        program = [*front, *settled, *(call for call in calls if call not in front)]
+        if rng.random() < 0.3:
+            program.append({"op": "recv", "peer": 1, "bytes": 4})  # no one program any more
+        outcomes = set()
+        other = [one for one in program if one["op"] != "recv"]
+        for more in ([], [{"op": "compute", "op_name": "step"}]):
+            one = {"0": {"actions": program}, "1": {"actions": [*more, *other]}}
+            outcomes.add(planguard.check(_settled(one, names), model=model).outcome.value)
+        if program == other:
+            one = {"0-1": {"actions": program}}
+            outcomes.add(planguard.check(_settled(one, names), model=model).outcome.value)
+        assert len(outcomes) == 1
+        assert outcomes <= ({"SAFE"} if program[-1]["op"] != "recv" else {"DEADLOCK"})
+
+
+def _settled(ranks: Item, names: list[str]) -> Item:
+    return {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"a": {"ranks": [0, 1]}, "b": {"ranks": [0, 1]}},
+        "fusion": [{"id": "f", "group": "a", "coordination": "negotiated", "members": names}],
+        "ranks": ranks,
+    }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError, too_many
 from planguard.plan.nodes import op_name
-from planguard.plan.vocabulary import OPEN_BLOCKS, QUEUED, takes_round
+from planguard.plan.vocabulary import MESSAGES, OPEN_BLOCKS, QUEUED, takes_round
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.flushes import dealt, launch_order
 from planguard.reordering.buffers.merge import EveryRankError
@@ -200,18 +200,21 @@ def _may_hold_up(buffers: Sequence[Buffer], ranks: Ranks, model: ExecutionModel)
     """
     if model.family is not Family.DEVICE:
         return False
-    if (
-        model.lazy_init
-        or len({one.group for one in buffers if one.coordination == "negotiated"}) > 1
-    ):
-        return True
-    plain = QUEUED | {PLAIN}
-    return any(
-        call["op"] not in plain
-        or (call["op"] == PLAIN and not {op_name(node) for node in call["nodes"]} <= QUEUED)
-        for rank in ranks.alone.values()
-        for call in leaves(rank.items)
-    )
+    calls = [call for rank in ranks.alone.values() for call in leaves(rank.items)]
+    ops = {op for call in calls for op in _ops(call)}
+    if ranks.is_one_program and not ops & _TOLD_APART:
+        # All ranks come to the same places in one order, so none waits for one that stands behind.
+        return False
+    groups = {one.group for one in buffers if one.coordination == "negotiated"}
+    return model.lazy_init or len(groups) > 1 or not ops <= QUEUED
+
+
+_TOLD_APART = MESSAGES | {"batch", "threads"}
+"""What ranks that run one program do with others than each other."""
+
+
+def _ops(call: dict[str, Any]) -> Iterable[str]:
+    return map(op_name, call["nodes"]) if call["op"] == PLAIN else (call["op"],)
 
 
 def _kept(held: Sequence[Held | None]) -> tuple[frozenset[str], ...]:

@@ -98,6 +98,12 @@ class Ranks:
         """The ranks that were looked at, by their numbers."""
         return {rank: self[rank] for rank in dict.fromkeys(self.first)}
 
+    @property
+    def is_one_program(self) -> bool:
+        """Whether all ranks run one program, word for word, be it written once or for each."""
+        code = self._plan.code
+        return len({code.programs[at].code.tobytes() for at in set(code.rank_program)}) == 1
+
     @cached_property
     def members(self) -> dict[str, list[int]]:
         """The ranks of every group, by the names of the flat form."""

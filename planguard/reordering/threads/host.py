@@ -268,9 +268,9 @@ class _Search:
         What meets is the same in every order (``meets_alike``), and in the one that ends all of it
         agrees: so no order mixes anything, and these two say what all say.
         """
-        if self.unnamed or self.is_contested or not is_large(self.orders, LIMIT):
+        if self.unnamed or self.is_contested or not meets_alike(self.orders, self.model):
             return None
-        if not meets_alike(self.orders, self.model):
+        if not is_large(self.orders, LIMIT):
             return None
         found: list[tuple[Part, ThreadKernels, ExecutionModel]] = []
         for chosen in telling(self.orders, self.chained, self.model, self.options):
