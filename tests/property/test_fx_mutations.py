@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from oracle.enumerator import Effort, enumerate_plan
 
 import planguard
@@ -55,7 +56,7 @@ def dropped(nodes, graph):
         return Ref(source) if isinstance(arg, Ref) and arg.node in gone else arg
 
     return [
-        replace(node, args=tuple(without(arg) for arg in node.args))
+        structs.replace(node, args=tuple(without(arg) for arg in node.args))
         for node in nodes
         if node.name not in gone
     ]
@@ -64,8 +65,8 @@ def dropped(nodes, graph):
 def doubled(nodes, graph):
     """Issue a collective a second time."""
     issue, wait = blocks(graph)[0]
-    again = replace(nodes[issue], name="again")
-    end = replace(nodes[wait], name="wait_again", args=(Ref("again"),))
+    again = structs.replace(nodes[issue], name="again")
+    end = structs.replace(nodes[wait], name="wait_again", args=(Ref("again"),))
     return [*nodes[: wait + 1], again, end, *nodes[wait + 1 :]]
 
 
@@ -75,12 +76,12 @@ def resized(nodes, graph):
     if "all_to_all" in nodes[issue].target:
         source, received, sent, group = nodes[issue].args
         more = (*received[:-1], received[-1] + 1)
-        nodes[issue] = replace(nodes[issue], args=(source, more, sent, group))
+        nodes[issue] = structs.replace(nodes[issue], args=(source, more, sent, group))
         return nodes
 
     def larger(node):
         shape = (node.val.shape[0] + 1, *node.val.shape[1:])
-        return replace(node, val=TensorMeta(shape, node.val.dtype))
+        return structs.replace(node, val=TensorMeta(shape, node.val.dtype))
 
     names = {nodes[issue].name, nodes[issue].args[0].node}
     return [larger(node) if node.name in names else node for node in nodes]
@@ -93,10 +94,10 @@ def rerouted(nodes, graph):
     group = next(arg for arg in reversed(node.args) if isinstance(arg, str))
     if "sum" in node.args or "avg" in node.args:
         args = tuple("max" if arg in ("sum", "avg") else arg for arg in node.args)
-        nodes[issue] = replace(node, args=args)
+        nodes[issue] = structs.replace(node, args=args)
     else:
         target = "_c10d_functional.broadcast.default"
-        nodes[issue] = replace(node, target=target, args=(node.args[0], 0, group))
+        nodes[issue] = structs.replace(node, target=target, args=(node.args[0], 0, group))
     return nodes
 
 
