@@ -420,3 +420,58 @@ def ends_by_a_signal():
 
 def test_what_ends_the_job_does_not_hide_what_else_is_asked():
     assert decide(ends_by_a_signal).outcome is Outcome.SAFE
+
+
+IMPORTED = """\
+MODES = list({"text", "image", "audio", "video"})
+"""
+COMPILED = """\
+import sys
+from modes import MODES
+scope = {}
+exec(compile(open("modes.py").read(), "modes.py", "exec"), scope)
+sys.exit(scope["MODES"] == MODES)
+"""
+STEP = """\
+import torch
+import torch.distributed as dist
+from modes import MODES
+from planguard.capture import precheck
+
+
+def step():
+    if MODES[0] == sorted(MODES)[0]:
+        dist.all_reduce(torch.ones(1))
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    print(precheck(world_size=2).run(step).outcome.value)
+"""
+
+
+def test_a_module_read_from_bytecode_is_asked_again(tmp_path):
+    """There a set of constants has other collisions than where the source is compiled again, so
+    its list comes in another order than the statement gives here: it was taken for a name that has
+    been set anew since, and its order for that of all ranks.
+    """
+    for name, text in (("modes", IMPORTED), ("compiled", COMPILED), ("step", STEP)):
+        (tmp_path / f"{name}.py").write_text(text)
+    told = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def run(seed, name):
+        return subprocess.run(
+            [sys.executable, f"{name}.py"],
+            env=told | {"PYTHONHASHSEED": str(seed)},
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+
+    assert run(1, "compiled").returncode in {0, 1}  # it writes the bytecode
+    seeds = [seed for seed in range(100) if run(seed, "compiled").returncode == 0]
+    assert seeds
+    for seed in seeds[:2]:
+        done = run(seed, "step")  # it raises, with the report: one rank's list begins otherwise
+        assert "SAFE" not in done.stdout
+        assert "all_reduce" in done.stderr
+        assert "verdict: MISMATCH" in done.stderr

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from planguard.capture.names.job_modules import reached, statements_of, value_of_name
+from planguard.capture.values.bytecode import as_imported
 from planguard.capture.values.own_imports import Imports
 from planguard.sources import file_of
 
@@ -110,14 +111,16 @@ class Before:
         names = self._names(node, known, own)
         if not names:
             return set()
-        code = compile(ast.Module([node], []), file_of(module), "exec")
-        found = _run(code, known)
         held = known if owner is None else vars(owner)
-        if found is None or not all(_is_same(found.get(one), held.get(one)) for one in names):
-            return set()
-        self._kept.append((known, found, owner, code, names))
-        self._again.update(map(id, ast.walk(node)))
-        return set(names) if owner is None else set()
+        file = file_of(module)
+        for code in as_imported(compile(ast.Module([node], []), file, "exec"), file):
+            found = _run(code, known)
+            if found is None or not all(_is_same(found.get(one), held.get(one)) for one in names):
+                continue
+            self._kept.append((known, found, owner, code, names))
+            self._again.update(map(id, ast.walk(node)))
+            return set(names) if owner is None else set()
+        return set()
 
     def _names(self, node: ast.AST, known: dict[str, Any], own: set[str]) -> list[str]:
         """Return the names that a statement sets, if it can be asked again."""
