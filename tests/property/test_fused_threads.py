@@ -20,7 +20,7 @@ from oracle.program import OracleUnsupported
 import planguard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 CI, CAMPAIGN, STATES = 36, 3_000, 1_000
 NAMES = list(MODELS)
@@ -88,15 +88,23 @@ def split(program: list[Any], rng: random.Random) -> list[Any]:
     return out
 
 
-def waits_in_threads(plan: Item, rng: random.Random) -> None:
-    """Put waits, and calls beside them, into threads."""
+def waiting(plan: Item, rng: random.Random) -> Iterator[tuple[int, list[Any], list[Item], int]]:
+    """Yield ranks of which some wait is to be moved: program, calls beside it, and the wait.
+
+    The others, and those that wait for nothing, have their calls spread over the program.
+    """
     for rank, calls in enumerate(beside(plan, rng)):
         program = split(plan["ranks"][str(rank)]["actions"], rng)
         waits = [at for at, item in enumerate(program) if item["op"] == "wait"]
         if not waits or (rank and rng.random() < 0.4):
             plan["ranks"][str(rank)]["actions"] = spread(program, calls, rng)
-            continue
-        first = rng.choice(waits)
+        else:
+            yield rank, program, calls, rng.choice(waits)
+
+
+def waits_in_threads(plan: Item, rng: random.Random) -> None:
+    """Put waits, and calls beside them, into threads."""
+    for rank, program, calls, first in waiting(plan, rng):
         last = rng.randint(first + 1, len(program))
         threads: list[list[Any]] = [[] for _ in range(rng.choice([2, 2, 3]))]
         for item in program[first:last]:
@@ -111,13 +119,7 @@ def waits_in_threads(plan: Item, rng: random.Random) -> None:
 
 def waits_in_blocks(plan: Item, rng: random.Random) -> None:
     """Put waits, and calls beside them, into blocks of open order."""
-    for rank, calls in enumerate(beside(plan, rng)):
-        program = split(plan["ranks"][str(rank)]["actions"], rng)
-        waits = [at for at, item in enumerate(program) if item["op"] == "wait"]
-        if not waits or (rank and rng.random() < 0.4):
-            plan["ranks"][str(rank)]["actions"] = spread(program, calls, rng)
-            continue
-        first = rng.choice(waits)
+    for rank, program, calls, first in waiting(plan, rng):
         last = first + 1
         while last < len(program) and program[last]["op"] == "wait" and rng.random() < 0.8:
             last += 1

@@ -80,6 +80,7 @@ def agreements(
             sent, stated = _broadcast(buffer, ranks, members[buffer.group], deadline)
             options[buffer.id] = sent
             is_stated &= stated
+    may_hold_up = _may_hold_up(buffers, ranks, model)
     for group in dict.fromkeys(buffer.group for buffer in buffers):
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
         own = {member for buffer in mine for member in buffer.members}
@@ -94,7 +95,7 @@ def agreements(
                     raise refused
             by_name = refused is not None
             background = None
-            if not by_name and _may_hold_up(buffers, ranks, model):
+            if not by_name and may_hold_up:
                 if not ranks.is_apart:
                     raise EveryRankError
                 background = own_of(group)
@@ -198,14 +199,14 @@ def _may_hold_up(buffers: Sequence[Buffer], ranks: Ranks, model: ExecutionModel)
     member stands there until all ranks have submitted it, and these may stand in a call that holds
     them up, or wait for a member of another group.
     """
-    if model.family is not Family.DEVICE:
+    groups = {one.group for one in buffers if one.coordination == "negotiated"}
+    if model.family is not Family.DEVICE or not groups:
         return False
     calls = [call for rank in ranks.alone.values() for call in leaves(rank.items)]
     ops = {op for call in calls for op in _ops(call)}
     if ranks.is_one_program and not ops & _TOLD_APART:
         # All ranks come to the same places in one order, so none waits for one that stands behind.
         return False
-    groups = {one.group for one in buffers if one.coordination == "negotiated"}
     return model.lazy_init or len(groups) > 1 or not ops <= QUEUED
 
 

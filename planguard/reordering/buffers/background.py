@@ -58,6 +58,8 @@ _MOST = 8
 """Members of a group that tell each other by messages: their number grows with the square."""
 _SHOWN = 3
 """Members that a note names."""
+_STANDS = QUEUED | {"init"}
+"""What holds a host up, if anything does, until others come to it, whatever devices do."""
 
 
 def beside(
@@ -108,8 +110,10 @@ def beside(
         )
         return _verdicts(plan, fixed, decide, refused, wanted)
 
+    if any(one.kept for one in programs) or not _ops(programs) <= _STANDS:
+        raise refused  # how far hosts get is not known here
     programs = [one.with_creations(rank, rules, refused) for rank, one in enumerate(programs)]
-    if (stall := _stall(ranks, programs)) is not None:
+    if (stall := stalled(programs, ranks.members)) is not None:
         fixed = (
             in_full(ranks, _standing(stall, order, groups, rules, refused))
             for order in _orders(stall.programs)
@@ -131,13 +135,8 @@ def beside(
     raise refused
 
 
-def _stall(ranks: Ranks, programs: Sequence[Program]) -> Stall | None:
-    """Return where hosts stand for each other for ever, if nothing else holds one up."""
-    ops = {one.fields["op"] for program in programs for one in program.elements}
-    if any(one.kept for one in programs) or not ops <= _MADE:
-        return None
-    world = {"world": list(range(len(ranks)))}
-    return stalled(programs, world | ranks.members)
+def _ops(programs: Sequence[Program]) -> set[str]:
+    return {one.fields["op"] for program in programs for one in program.elements}
 
 
 def _standing(
@@ -305,8 +304,6 @@ def _holds_nobody_up(ranks: Ranks, programs: Sequence[Program]) -> bool:
     communicator, until all are at it; and they cannot do so in a circle.
     """
     for program in programs:
-        if program.kept or not {one.fields["op"] for one in program.elements} <= _MADE:
-            return False
         for group, *pair in program.creations:
             users = pair or ranks.members[group]
             if any((group, *pair) not in programs[rank].creations for rank in users):
@@ -316,9 +313,6 @@ def _holds_nobody_up(ranks: Ranks, programs: Sequence[Program]) -> bool:
     except CycleError:
         return False
     return True
-
-
-_MADE = QUEUED | {"init"}
 
 
 def _before(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:

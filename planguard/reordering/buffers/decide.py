@@ -13,6 +13,7 @@ Above 400 lines: the rules are asked one after the other of one plan, and hand o
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -100,19 +101,31 @@ def _over_agreements(
     deadline = running(options).deadline
     try:
         found = agreements(coordinated, ranks, ranks.members, find_model(model), deadline)
-    except UndecidedError as refused:
+    except UndecidedError as undecided:
+        refused = undecided
+    else:
+        return over_ways(plan, model, found, partial(_agreed, ranks, plan, model, options, decide),
+                         deadline)  # fmt: skip
+    return beside(ranks, plan, find_model(model), partial(_rest, model, options, decide), refused)
 
-        def without(inner: Plan) -> Verdict:
-            if inner.fusion:
-                return over_flushes(inner, model, options, decide)
-            return decide(inner, brief=decide.outline)
 
-        return beside(ranks, plan, find_model(model), without, refused)
+def _agreed(
+    ranks: Ranks,
+    plan: Plan,
+    model: str,
+    options: CheckOptions,
+    decide: Decide,
+    way: dict[str, Agreed],
+) -> Verdict:
+    """Decide a plan whose ranks agree in one way."""
+    return _Decision(ranks, plan, model, options, decide, way).verdict()
 
-    def of(way: dict[str, Agreed]) -> Verdict:
-        return _Decision(ranks, plan, model, options, decide, way).verdict()
 
-    return over_ways(plan, model, found, of, deadline)
+def _rest(model: str, options: CheckOptions, decide: Decide, plan: Plan) -> Verdict:
+    """Decide a plan that may have buffers left."""
+    if plan.fusion:
+        return over_flushes(plan, model, options, decide)
+    return decide(plan, brief=decide.outline)
 
 
 def _check_threads(plan: Plan, ranks: Ranks) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from planguard.plan.vocabulary import HANDLES, OPEN_BLOCKS
+from planguard.reordering.branches.assignments import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ def with_own_handles(
     """
     mine: set[str] = set()
     starts: Counter[str] = Counter()
-    for fields in _each(items):
+    for fields in leaves(items):
         for name in _started(fields):
             starts[name] += 1
             if is_member(fields):
@@ -41,16 +42,6 @@ def with_own_handles(
     if not twice:
         return items, False
     return _Naming(twice, set(starts), is_member).items(items), True
-
-
-def _each(items: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    for item in items:
-        if isinstance(item, list):
-            yield from _each(item)
-        elif item["op"] in OPEN_BLOCKS:
-            yield from _each(item[OPEN_BLOCKS[item["op"]]])
-        else:
-            yield item
 
 
 def _started(fields: dict[str, Any]) -> Iterator[str]:
