@@ -24,7 +24,10 @@ uint32_t& Lowerer::front(uint64_t at) {
 // Waiting for the barrier of the nccl family blocks the host as calling it does.
 void Lowerer::wait_handle(size_t lane, uint32_t target, uint32_t entry) {
   wait(lane, target, entry, Why::wait_handle);
-  if (host_lane_allowed_ && device() && kind_at(begin_ + target) == BARRIER) block_barrier(target);
+  if (!host_lane_allowed_ || !device() || kind_at(begin_ + target) != BARRIER) return;
+  // Of several threads the one that waits stands, not the one that called the barrier.
+  if (!options_.threads) return block_barrier(target);
+  each_await(target, [&](uint32_t m) { put(host_lane(), m, AWAIT, entry, Why::wait_handle); });
 }
 
 void Lowerer::wait_list(uint64_t at, uint32_t entry) {
@@ -71,9 +74,10 @@ void Lowerer::host_sync(uint64_t at, uint32_t entry) {
     for (uint32_t pending : pending_) {
       if (done_[pending] == DONE_FOR_ALL) continue;
       each_await(pending, [&](uint32_t m) { put(host_lane(), m, AWAIT, entry, Why::queue); });
-      done_[pending] = DONE_FOR_ALL;
+      if (!options_.threads) done_[pending] = DONE_FOR_ALL;
     }
-  if (!only) pending_.clear();
+  // What one thread waited for is still queued for another one.
+  if (!only && !options_.threads) pending_.clear();
   close_gate();
 }
 

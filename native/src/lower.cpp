@@ -56,7 +56,7 @@ void Lowerer::prepare() {
   blocks = blocks || has_init;
   has_exit_ = rules_.exit_withdraws && has_exit && rules_.family == Family::host;
   if (has_exit_) arrived_at_.assign(longest, {0, 0});
-  host_lane_allowed_ = blocks && rules_.family != Family::host;
+  host_lane_allowed_ = (blocks || options_.threads) && rules_.family != Family::host;
   chains_ = chains_ && !options_.origins && !options_.forced.size && !worker() && !has_exit_ &&
             !(rules_.poison_drops && c_.has_drop);
   repeats_ = !options_.forced.size && !rules_.pair_comm && !c_.has_new_group &&
@@ -201,6 +201,7 @@ size_t Lowerer::host_lane() {
 
 // Everything issued from here on waits until the host got this far.
 void Lowerer::close_gate() {
+  if (options_.threads) return;  // every launch waits for the host of its own thread
   gate_ = layout_.token(rank_, NONE);
   put(host_lane(), gate_, ARRIVE, NONE, Why::gate);
   for (int64_t lane : stream_lane_)

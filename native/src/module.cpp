@@ -101,13 +101,14 @@ Columns bind_expand(uint32_t world_size, Array<uint32_t> mesh_sizes, Array<uint8
 Lanes bind_lower(const Columns& columns, Array<uint8_t> kind, Array<uint64_t> bytes,
                  Array<uint8_t> dtype, Array<uint8_t> redop, Array<uint32_t> root,
                  Array<uint32_t> layout, Array<uint32_t> splits, nb::dict rules_given, bool origins,
-                 Array<uint32_t> forced) {
+                 Array<uint32_t> forced, bool threads) {
   Signatures sigs{view(kind), view(dtype), view(redop), view(bytes),
                   view(root), view(layout), view(splits)};
   Rules rules = make_rules(rules_given);
   LowerOptions options;
   options.origins = origins;
   options.forced = view(forced);
+  options.threads = threads;
   nb::gil_scoped_release release;
   return lower(columns, sigs, rules, options);
 }
@@ -257,7 +258,8 @@ NB_MODULE(_native, module) {
   module.def("expand", &bind_expand);
   module.def("lower", &bind_lower, nb::arg("columns"), nb::arg("sig_kind"), nb::arg("sig_bytes"),
              nb::arg("sig_dtype"), nb::arg("sig_redop"), nb::arg("sig_root"), nb::arg("sig_layout"),
-             nb::arg("sig_splits"), nb::arg("rules"), nb::arg("origins"), nb::arg("forced"));
+             nb::arg("sig_splits"), nb::arg("rules"), nb::arg("origins"), nb::arg("forced"),
+             nb::arg("threads") = false);
   module.def("run", [](const Lanes& lanes) {
     nb::gil_scoped_release release;
     return run(lanes);

@@ -32,7 +32,13 @@ class Hosting(Launching):
         """Wait for a handle; waiting for a barrier of the nccl family blocks the host."""
         self._wait(self.lane_of(at), target, at - self.begin, Why.WAIT_HANDLE)
         is_barrier = self.kind_at(self.begin + target) == Kind.BARRIER
-        if self.host_may_block and self.rules.device and is_barrier:
+        if not self.host_may_block or not self.rules.device or not is_barrier:
+            return
+        if self.options.threads:
+            # Of several threads the one that waits stands, not the one that called the barrier.
+            entry = at - self.begin
+            self.put_awaits(self.host_lane(), self.awaits[target], entry, Why.WAIT_HANDLE)
+        else:
             self.block_barrier(target)
 
     def wait_list(self, at: int) -> None:
@@ -87,8 +93,10 @@ class Hosting(Launching):
         for pending in self.pending:
             if self.done.get(pending) != EVERY_LANE:
                 self.put_awaits(self.host_lane(), self.awaits[pending], entry, Why.QUEUE)
-                self.done[pending] = EVERY_LANE
-        self.pending.clear()
+                if not self.options.threads:
+                    self.done[pending] = EVERY_LANE
+        if not self.options.threads:  # what one thread waited for is queued for another one
+            self.pending.clear()
 
     def _sync_stream(self, stream: int, entry: int) -> None:
         """Wait for one stream where one queue holds the launches of all."""

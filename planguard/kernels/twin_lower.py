@@ -136,6 +136,7 @@ def lower(  # noqa: PLR0913, PLR0917  # signature columns, in the order of the n
     rules: Mapping[str, Any],
     origins: bool,  # noqa: FBT001
     forced: Sequence[int],
+    threads: bool = False,  # noqa: FBT001, FBT002
 ) -> Lanes:
     """Return the lanes of a plan under the rules of one model.
 
@@ -151,12 +152,14 @@ def lower(  # noqa: PLR0913, PLR0917  # signature columns, in the order of the n
         rules: The rules; ``planguard.semantics.model.rules_for`` makes them.
         origins: Keep the entry and the reason of every instruction.
         forced: Rounds whose members meet whatever they issue there.
+        threads: The calls of a host are those of several threads, which are told apart later:
+            nothing that holds the host up holds up what is launched behind it.
 
     Raises:
         ValueError: A table of the rules does not have one byte per kind.
     """
     sigs = Signatures(sig_kind, sig_bytes, sig_dtype, sig_redop, sig_root, sig_layout, sig_splits)
-    options = LowerOptions(origins=origins, forced=frozenset(forced))
+    options = LowerOptions(origins=origins, forced=frozenset(forced), threads=threads)
     lowerer = Lowerer(columns, sigs, Rules.of(rules), options, may_chain=True)
     lanes = lowerer.run()
     if not lowerer.must_unchain():

@@ -129,7 +129,14 @@ class Signatures:
 
 @dataclass(frozen=True, slots=True)
 class LowerOptions:
-    """Whether to keep origins, and which rounds meet whatever their members issue."""
+    """What is asked of lowering.
+
+    Attributes:
+        origins: Keep the entry and the reason of every instruction.
+        forced: Rounds whose members meet whatever they issue there.
+        threads: The calls of a host are those of several threads, which are told apart later.
+    """
 
     origins: bool
     forced: Collection[int]
+    threads: bool = False

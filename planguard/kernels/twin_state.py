@@ -96,7 +96,11 @@ class LoweringState:
         kinds = {op & KIND_MASK for op in columns.op}
         creates = rules.new_group == Creation.WORLD and columns.has_new_group
         self.host_may_block = rules.family != Family.HOST and (
-            rules.lazy_init or columns.has_stream or creates or Kind.INIT in kinds
+            rules.lazy_init
+            or columns.has_stream
+            or creates
+            or Kind.INIT in kinds
+            or options.threads
         )
         self.exits_withdraw = (
             rules.exit_withdraws and Kind.EXIT in kinds and rules.family == Family.HOST
@@ -202,6 +206,8 @@ class LoweringState:
 
     def close_gate(self) -> None:
         """Let everything issued from here on wait until the host got this far."""
+        if self.options.threads:
+            return  # every launch waits for the host of its own thread
         self.gate = self.layout.token(self.rank, NONE)
         self.put(self.host_lane(), self.gate, ARRIVE, NONE, Why.GATE)
         for _, lane in sorted(self.stream_lane.items()):

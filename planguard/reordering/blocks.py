@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import KIND_MASK, MEMBER, Kind
@@ -43,6 +44,44 @@ class Block:
 
     leaves: tuple[Leaf, ...]
     before: tuple[frozenset[int], ...]
+
+    # Kept with the block: a plan of the size of a job asks for each of them a dozen times.
+
+    @cached_property
+    def extension(self) -> tuple[int, ...]:
+        """The linear extension that keeps the written order wherever it can."""
+        left = [len(names) for names in self.before]
+        followers: list[list[int]] = [[] for _ in self.leaves]
+        for leaf, names in enumerate(self.before):
+            for first in names:
+                followers[first].append(leaf)
+        ready = [leaf for leaf, count in enumerate(left) if not count]
+        order = []
+        while ready:
+            order.append(heapq.heappop(ready))
+            for leaf in followers[order[-1]]:
+                left[leaf] -= 1
+                if not left[leaf]:
+                    heapq.heappush(ready, leaf)
+        return tuple(order)
+
+    @cached_property
+    def below(self) -> tuple[int, ...]:
+        """For every leaf, the bit set of all leaves that must be issued before it."""
+        masks = [0] * len(self.leaves)
+        for leaf in self.extension:
+            for first in self.before[leaf]:
+                masks[leaf] |= masks[first] | 1 << first
+        return tuple(masks)
+
+    @cached_property
+    def above(self) -> tuple[int, ...]:
+        """For every leaf, the bit set of all leaves that must be issued after it."""
+        masks = [0] * len(self.leaves)
+        for leaf in reversed(self.extension):
+            for first in self.before[leaf]:
+                masks[first] |= masks[leaf] | 1 << leaf
+        return tuple(masks)
 
 
 @dataclass(frozen=True)
@@ -231,33 +270,6 @@ def count_extensions(block: Block, limit: int) -> int:
     return total
 
 
-def first_extension(block: Block) -> tuple[int, ...]:
-    """Return the linear extension that keeps the written order wherever it can."""
-    left = [len(names) for names in block.before]
-    followers: list[list[int]] = [[] for _ in block.leaves]
-    for leaf, names in enumerate(block.before):
-        for first in names:
-            followers[first].append(leaf)
-    ready = [leaf for leaf, count in enumerate(left) if not count]
-    order = []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for leaf in followers[order[-1]]:
-            left[leaf] -= 1
-            if not left[leaf]:
-                heapq.heappush(ready, leaf)
-    return tuple(order)
-
-
-def below_masks(block: Block) -> list[int]:
-    """Return, for every leaf, the bit set of all leaves that must be issued before it."""
-    masks = [0] * len(block.leaves)
-    for leaf in first_extension(block):
-        for first in block.before[leaf]:
-            masks[leaf] |= masks[first] | 1 << first
-    return masks
-
-
 def bits(mask: int) -> Iterator[int]:
     """Yield the members of a bit set, lowest first."""
     if mask >> _WIDE:  # as text: a turn of the loop below costs the width of the whole set
@@ -273,15 +285,6 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def above_masks(block: Block) -> list[int]:
-    """Return, for every leaf, the bit set of all leaves that must be issued after it."""
-    masks = [0] * len(block.leaves)
-    for leaf in reversed(first_extension(block)):
-        for first in block.before[leaf]:
-            masks[first] |= masks[leaf] | 1 << leaf
-    return masks
-
-
 def reaches(block: Block) -> list[set[int]]:
     """Return, for every leaf, all leaves that must be issued before it."""
-    return [set(bits(mask)) for mask in below_masks(block)]
+    return [set(bits(mask)) for mask in block.below]

@@ -18,7 +18,7 @@ from planguard.kernels.twin_rules import ARRIVE, AWAIT
 from planguard.plan.actions import MEMBER, NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 GATE = 9
 """Why a lane waits for a token; beyond the reasons of the kernels."""
@@ -36,6 +36,35 @@ class OwnKernels:
     def blockers(lanes: Any, state: Any) -> Any:
         """Return the stuck lanes and what they owe."""
         return blockers(lanes, state)
+
+
+@dataclass
+class Last:
+    """The last lowering of a search, which is asked for more than once.
+
+    First whether an execution ends like it, then what it says, then how to show that. It is kept by
+    the kernels that made it: those belong to one plan, whose calls they know.
+    """
+
+    _made: tuple[Any, Any, bytes, Any] | None = None
+
+    def lowered(self, kernels: Any, rules: Any, forced: Any, make: Callable[[], Any]) -> Any:
+        """Return the lanes that kernels make of their plan under some rules.
+
+        Args:
+            kernels: The kernels.
+            rules: The rules.
+            forced: The rounds that are forced.
+            make: Makes the lanes.
+        """
+        asked = bytes(forced)
+        if self._made is not None:
+            by, under, with_forced, lanes = self._made
+            if by is kernels and under == rules and with_forced == asked:
+                return lanes
+        lanes = make()
+        self._made = kernels, rules, asked, lanes
+        return lanes
 
 
 @dataclass

@@ -32,7 +32,7 @@ from planguard.execution.findings.sequence import mixes
 from planguard.options import running
 from planguard.plan.taking import Taking
 from planguard.plan.vocabulary import BLOCKING, MESSAGES
-from planguard.reordering.blocks import Block, RankOrder, first_extension, take_apart
+from planguard.reordering.blocks import Block, RankOrder, take_apart
 from planguard.reordering.explorer import (
     LIMIT,
     Choice,
@@ -140,7 +140,7 @@ def decide(task: Task) -> Explored:
 
 def _firsts(task: Task) -> tuple[Choice, ...]:
     """Return the written order of every rank."""
-    return tuple(tuple(first_extension(block) for block in order.blocks) for order in task.orders)
+    return tuple(tuple(block.extension for block in order.blocks) for order in task.orders)
 
 
 def _written(

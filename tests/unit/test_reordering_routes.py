@@ -9,7 +9,7 @@ import planguard
 from planguard.execution.running.expand import expand
 from planguard.options import CheckOptions
 from planguard.reordering import strategy
-from planguard.reordering.blocks import Block, Leaf, extensions, first_extension
+from planguard.reordering.blocks import Block, Leaf, extensions
 from planguard.reordering.orders.cycles import Component, components, exhaust, shortest
 from planguard.reordering.orders.encoding import solve
 from planguard.reordering.orders.shrink import pass_by
@@ -22,7 +22,7 @@ def graph_of(document, model="gloo"):
     """The may-wait graph of a plan whose written order is safe."""
     plan = planguard.load(document)
     task, _ = strategy.prepare(plan, expand(plan), find_model(model), CheckOptions(model=model))
-    firsts = tuple(tuple(map(first_extension, order.blocks)) for order in task.orders)
+    firsts = tuple(tuple(block.extension for block in order.blocks) for order in task.orders)
     run = task.decide(firsts)[1].run(strict(find_model(model)), origins=True)
     return may_wait(run, task.orders, firsts)
 
@@ -147,9 +147,9 @@ def test_passing_by_moves_the_fewer_actions():
 
 
 def test_the_written_order_is_an_extension():
-    """`first_extension` is one of all extensions, and the written order where that is one."""
+    """`Block.extension` is one of all extensions, and the written order where that is one."""
     leaves = tuple(Leaf({"op": "compute"}, n) for n in range(4))
     forward = Block(leaves, (frozenset({3}), frozenset(), frozenset({0}), frozenset()))
-    assert first_extension(forward) == (1, 3, 0, 2)
-    assert first_extension(forward) in set(extensions(forward))
-    assert first_extension(Block(leaves, (frozenset(),) * 4)) == (0, 1, 2, 3)
+    assert forward.extension == (1, 3, 0, 2)
+    assert forward.extension in set(extensions(forward))
+    assert Block(leaves, (frozenset(),) * 4).extension == (0, 1, 2, 3)

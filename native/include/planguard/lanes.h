@@ -88,6 +88,9 @@ struct LowerOptions {
   bool check = true;     // compare signatures
   bool origins = false;  // keep origin and why
   View<uint32_t> forced;  // rounds whose members meet whatever they issue there
+  // The calls of a host are those of several threads, which are told apart later: nothing that
+  // holds the host up holds up what is launched behind it.
+  bool threads = false;
 };
 
 Lanes lower(const Columns& columns, const Signatures& sigs, const Rules& rules,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS, ORDER_BLOCKS
-from planguard.reordering.blocks import Block, Leaf, below_masks, bits
+from planguard.reordering.blocks import Block, Leaf, bits
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.beside import FORK, JOIN, Fork, Join, nested
 from planguard.reordering.buffers.merge import with_groups
@@ -143,7 +143,7 @@ def taken(
     found = Program([], {})
     for number, (part, item) in enumerate(zip(fused.order.parts, fused.items, strict=True)):
         if isinstance(part, Block) and "threads" not in blocks_in(item):
-            _add(found, number, part.leaves, below_masks(part), homes)
+            _add(found, number, part.leaves, part.below, homes)
         elif isinstance(part, Leaf):
             _add(found, number, (part,), (0,), homes)
         elif isinstance(part, Fork):

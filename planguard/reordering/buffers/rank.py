@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
-from planguard.reordering.blocks import Block, Leaf, below_masks, bits, first_extension
+from planguard.reordering.blocks import Block, Leaf, bits
 from planguard.reordering.buffers.beside import Fork, Join
 from planguard.reordering.buffers.members import Ready, home_of, size_of
 
@@ -169,9 +169,9 @@ def fused_rank(
         if not at_home and not (isinstance(part, Block) and _waits_inside(part, item, works)):
             continue
         earlier, base = (1 << len(leaves)) - 1, len(leaves)
-        inside = list(first_extension(block))
+        inside = list(block.extension)
         place = {leaf: base + at for at, leaf in enumerate(inside)}
-        masks = below_masks(block)
+        masks = block.below
         for leaf in inside:
             below.append(earlier | sum(1 << place[b] for b in bits(masks[leaf])))
             leaves.append(block.leaves[leaf])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.vocabulary import MESSAGES, takes_round
-from planguard.reordering.blocks import Block, above_masks, below_masks
+from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,7 +125,7 @@ def _unordered_masks(block: Block, *, use_tags: bool) -> Iterator[tuple[int, int
             members[queue] = members.get(queue, 0) | 1 << at
     if all(mask & (mask - 1) == 0 for mask in members.values()):
         return
-    below, above = below_masks(block), above_masks(block)
+    below, above = block.below, block.above
     for at, mine in enumerate(queues):
         free = ~(below[at] | above[at] | 1 << at)
         others = 0
@@ -156,7 +156,7 @@ def tie_twins(block: Block, *, use_tags: bool) -> Block:
     """
     before = [set(names) for names in block.before]
     first: dict[Any, int] = {}
-    below, above = below_masks(block), above_masks(block)
+    below, above = block.below, block.above
     tied = False
     for at, _ in _unordered_masks(block, use_tags=use_tags):
         fields = block.leaves[at].fields

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planguard.reordering.blocks import Block, above_masks, below_masks, first_extension
+from planguard.reordering.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ def orders_of(
         if len(pairs) == 1:
             chosen[rank][number] = pass_by(block, chosen[rank][number], *pairs[0])
         else:
-            chosen[rank][number] = first_extension(_tied(block, pairs))
+            chosen[rank][number] = _tied(block, pairs).extension
     return tuple(tuple(choice) for choice in chosen)
 
 
@@ -51,7 +51,7 @@ def agree(graph: MayWait, stuck: Stuck, orders: Sequence[RankOrder]) -> bool:
         block = orders[rank].parts[part]
         if isinstance(block, Block) and len(pairs) > 1:
             tied = _tied(block, pairs)
-            if len(first_extension(tied)) < len(block.leaves):
+            if len(tied.extension) < len(block.leaves):
                 return False
     return True
 
@@ -93,8 +93,8 @@ def pass_by(block: Block, order: tuple[int, ...], first: int, second: int) -> tu
     low, high = where[second], where[first]
     if high < low:
         return order
-    below = below_masks(block)[first] | 1 << first
-    above = above_masks(block)[second] | 1 << second
+    below = block.below[first] | 1 << first
+    above = block.above[second] | 1 << second
     window = order[low : high + 1]
     forward = [leaf for leaf in window if below >> leaf & 1]
     back = [leaf for leaf in window if above >> leaf & 1]

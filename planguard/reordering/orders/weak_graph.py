@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.reordering.blocks import Block, above_masks
+from planguard.reordering.blocks import Block
 from planguard.reordering.orders.weak import is_weak
 from planguard.reordering.orders.weak_words import InapplicableError, lanes_of
 
@@ -167,7 +167,7 @@ class _Builder:
         A creation that several leaves may make has a stand for each: there that leaf is the first.
         """
         graph = self.graph
-        above = above_masks(block) if block is not None and stops else []
+        above = block.above if block is not None and stops else []
         made: list[tuple[int, HostWord]] = []
         stands: list[list[int]] = []
         for stop in stops:
@@ -198,7 +198,7 @@ class _Builder:
         host.cut = graph.joint(_present(host.cut, *(node for node, _ in made)))
         return made
 
-    def _may_hold(self, node: int, stop: HostWord, above: list[int], *, one_leaf: bool) -> bool:
+    def _may_hold(self, node: int, stop: HostWord, above: Sequence[int], *, one_leaf: bool) -> bool:
         """Tell whether a host that stands at a leaf of a block may not yet have come to a stop.
 
         It stands there in an order that takes the leaf as early as it can. The stop comes after
@@ -268,7 +268,7 @@ class _Builder:
             inside[leaf] = mine
             stands.append(graph.joint([node for _, node in mine if node is not None]))
         ranges = _Ranges(graph, stands)
-        above = above_masks(block)
+        above = block.above
         graph.weak &= is_weak(
             above, {leaf: [w.flags for w in mine] for leaf, mine in by_leaf.items()}
         )
@@ -285,7 +285,7 @@ class _Builder:
             cut = graph.joint(_present(stands[at], cut))
         return cut
 
-    def _holds(self, node: int, stop: HostWord, leaf: int, above: list[int]) -> bool:
+    def _holds(self, node: int, stop: HostWord, leaf: int, above: Sequence[int]) -> bool:
         """Tell whether the queue may wait for a host that stands at a leaf, in front of another."""
         at = self.graph.place[node].leaf
         return stop.first if at == leaf else not above[leaf] >> at & 1
@@ -341,7 +341,7 @@ def _present(*nodes: int | None) -> list[int]:
     return [node for node in nodes if node is not None]
 
 
-def _in_order(masks: list[int], place: dict[int, int]) -> dict[int, int]:
+def _in_order(masks: Sequence[int], place: dict[int, int]) -> dict[int, int]:
     """Return bit sets of leaves as bit sets of places in an order."""
     if all(leaf == at for leaf, at in place.items()):
         return {leaf: masks[leaf] for leaf in place}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from planguard.errors import InternalError
 from planguard.execution.findings.reason import construct, out_of_time
 from planguard.plan.vocabulary import STRAYING
-from planguard.reordering.blocks import Block, above_masks, below_masks
+from planguard.reordering.blocks import Block
 from planguard.reordering.explorer import Explored, explore_all
 from planguard.reordering.orders.cycles import Component, Stuck, components, exhaust, shortest
 from planguard.reordering.orders.encoding import solve
@@ -182,7 +182,7 @@ def departures(task: Task) -> str:
             exits = [at for at, leaf in enumerate(block.leaves) if leaf.fields["op"] == "exit"]
             if not exits:
                 continue
-            below, above = below_masks(block), above_masks(block)
+            below, above = block.below, block.above
             for at in exits:
                 tied = below[at] | above[at] | 1 << at
                 if any(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import ASYNC, KIND_MASK, MEMBER, Kind
 from planguard.plan.vocabulary import MESSAGES, takes_round
-from planguard.reordering.blocks import MARKERS, Block, below_masks
+from planguard.reordering.blocks import MARKERS, Block
 from planguard.semantics.model import Family
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _creations(
             for key in dict.fromkeys(creates(part.leaves[leaf].fields, lazy=lazy)):
                 if key not in seen and (len(key) > 1 or sizes.get(key[0], 2) > 1):
                     users.setdefault(key, []).append(leaf)
-        below = below_masks(part) if any(len(mine) > 1 for mine in users.values()) else []
+        below = part.below if any(len(mine) > 1 for mine in users.values()) else []
         for mine in users.values():
             earliest = mine
             if len(mine) > 1:

@@ -26,17 +26,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.reason import UndecidedError
-from planguard.kernels.twin_lower import Lowerer
+from planguard.kernels import current
 from planguard.kernels.twin_rules import (
     ARRIVE,
     AWAIT,
     LaneKind,
-    LowerOptions,
-    Rules,
-    Signatures,
     Why,
 )
-from planguard.plan.actions import NONE, Kind
+from planguard.plan.actions import NONE
 from planguard.reordering.lanes import OwnLanes, actions_of
 from planguard.reordering.threads.lanes import (
     Call,
@@ -51,42 +48,13 @@ if TYPE_CHECKING:
     from planguard.execution.project import Projection
 
 
-class _DeviceLowerer(Lowerer):
-    """Lowers plans whose hosts are told apart later: nothing here waits for *the* host."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.host_may_block = True
-        self.tracks_streams = self.rules.single_queue and self.columns.has_stream
-
-    def close_gate(self) -> None:
-        """Do nothing: every launch waits for its own host."""
-
-    def wait_handle(self, at: int, target: int) -> None:
-        """Wait for a handle; a host waits for a barrier where its thread does, not at the call."""
-        entry = at - self.begin
-        self._wait(self.lane_of(at), target, entry, Why.WAIT_HANDLE)
-        if self.kind_at(self.begin + target) == Kind.BARRIER:
-            self.put_awaits(self.host_lane(), self.awaits[target], entry, Why.WAIT_HANDLE)
-
-    def _drain(self, entry: int) -> None:
-        """Let the host wait for all that is queued; launches of other threads do not."""
-        for pending in self.pending:
-            self.put_awaits(self.host_lane(), self.awaits[pending], entry, Why.QUEUE)
-
-
 @dataclass(frozen=True)
 class DeviceThreadKernels(ThreadKernels):
     """Kernels that give every thread of a rank a host lane of its own, for models of devices."""
 
-    def lower(self, columns: Any, *rest: Any) -> Any:
-        """Lower a plan and write the host lanes; origins are always kept."""
-        *signatures, rules, _, forced = rest
-        options = LowerOptions(origins=True, forced=frozenset(forced))
-        lowerer = _DeviceLowerer(
-            columns, Signatures(*signatures), Rules.of(rules), options, may_chain=False
-        )
-        lanes = lowerer.run()
+    def _lanes(self, columns: Any, *rest: Any) -> Any:
+        """Return the lanes, with a host lane of its own for every thread."""
+        lanes = current().lower(columns, *rest, threads=True)
         return lanes if lanes.overflow else _Hosts(lanes, columns, self.calls).lanes()
 
     def projected(self, projection: Projection) -> DeviceThreadKernels:

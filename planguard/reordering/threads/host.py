@@ -28,7 +28,7 @@ from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import RECEIVES, SENDS, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
-from planguard.reordering.lanes import actions_of
+from planguard.reordering.lanes import Last, actions_of
 from planguard.reordering.messages.decide import CODE as COMPETING
 from planguard.reordering.messages.decide import (
     RENAMED,
@@ -230,6 +230,7 @@ class _Search:
     chained: FixedPlan
     unnamed: Reason | None = None
     runs: int = 0
+    last: Last = field(default_factory=Last)
     deadline: Deadline = field(init=False)
 
     def __post_init__(self) -> None:
@@ -412,7 +413,7 @@ class _Search:
         }
         of_model = DeviceThreadKernels if model.family is Family.DEVICE else ThreadKernels
         base = EarlyKernels(self.model, self.options.eager_bytes, ordered.plan, frozenset(left))
-        kernels = of_model([way.calls for way in chosen], base if left else None)
+        kernels = of_model([way.calls for way in chosen], base if left else None, self.last)
         return ordered, kernels, tuple(left.values())[:3]
 
     def _ordered(self, chosen: tuple[Way, ...], early: frozenset[Place]) -> FixedPlan:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.kernels import current
 from planguard.kernels.twin_rules import ARRIVE, AWAIT
-from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
+from planguard.reordering.lanes import Last, OwnKernels, OwnLanes, actions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -93,18 +93,24 @@ class ThreadKernels(OwnKernels):
     Attributes:
         calls: Per rank, what every action of its written program is.
         base: Kernels that lower the plan as if it had no threads; those in use where None.
+        last: The last lowering of the search that they belong to.
     """
 
     calls: Sequence[Sequence[Call]]
     base: Any = None
+    last: Last = field(default_factory=Last, compare=False, repr=False)
 
     def lower(self, columns: Any, *rest: Any) -> Any:
         """Lower a plan and take the lanes of its threads apart; origins are always kept."""
-        *tables, _, forced = rest
-        lanes = (self.base or current()).lower(columns, *tables, True, forced)
-        if lanes.overflow:
-            return lanes
-        return _Split(lanes, columns, self.calls).lanes()
+        *tables, rules, _, forced = rest
+        return self.last.lowered(
+            self, rules, forced, lambda: self._lanes(columns, *tables, rules, True, forced)
+        )
+
+    def _lanes(self, columns: Any, *rest: Any) -> Any:
+        """Return the lanes, with those of the threads apart."""
+        lanes = (self.base or current()).lower(columns, *rest)
+        return lanes if lanes.overflow else _Split(lanes, columns, self.calls).lanes()
 
     def projected(self, projection: Projection) -> ThreadKernels:
         """Return the kernels of a plan cut down to some of its actions."""

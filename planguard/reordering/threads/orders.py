@@ -26,7 +26,7 @@ from planguard.plan.vocabulary import (
     SENDS,
     takes_round,
 )
-from planguard.reordering.blocks import Block, Leaf, extensions, first_extension, take_apart, taken
+from planguard.reordering.blocks import Block, Leaf, extensions, take_apart, taken
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.messages.wildcards import ANY
 from planguard.reordering.strategy import label_movable
@@ -353,7 +353,7 @@ def _alternatives(item: dict[str, Any]) -> list[_Series]:
 def _picked(item: dict[str, Any]) -> Iterator[_Series]:
     """Yield a series for every order of a block of open order."""
     block = _contracted(item)
-    if len(first_extension(block)) < len(block.leaves):
+    if len(block.extension) < len(block.leaves):
         raise UndecidedError("threads in a block that no order of its items begins and joins")
     inside = [_alternatives(leaf.fields) for leaf in block.leaves]
     for order in extensions(block):
