@@ -6,7 +6,7 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -151,18 +151,23 @@ def check_fusion(document: Document, compiled: Compiled, file: str | None) -> No
     names = {group.name for group in compiled.groups}
     ids: set[str] = set()
     members: dict[tuple[object, str], str] = {}
+    homes: dict[str, set[str]] = {}
     for index, buffer in enumerate(document.fusion):
         path = f"$.fusion[{index}]"
         if buffer.id in ids:
             hint = "give every fused buffer its own id"
             raise refusal("id used twice", file=file, path=f"{path}.id", value=buffer.id, hint=hint)
         ids.add(buffer.id)
+        for member in buffer.members:
+            homes.setdefault(member, set()).add(_group_of(buffer))
         if buffer.group is not UNSET and buffer.group not in names:
             hint = nearest(buffer.group, names) or "declare it under groups"
             raise refusal(
                 "unknown group", file=file, path=f"{path}.group", value=buffer.group, hint=hint
             )
         _check_fused_members(buffer, path, compiled, members, file)
+    for index, buffer in enumerate(document.fusion):
+        _check_fused_groups(buffer, f"$.fusion[{index}]", compiled, homes, file)
 
 
 def _check_fused_members(
@@ -191,6 +196,37 @@ def _check_fused_members(
                 value = action.__struct_config__.tag
                 message = "a fused buffer merges reductions only"
                 raise refusal(message, file=file, path=where, value=value, hint=hint)
+
+
+def _check_fused_groups(
+    buffer: FusionSpec,
+    path: str,
+    compiled: Compiled,
+    homes: dict[str, set[str]],
+    file: str | None,
+) -> None:
+    """Check that members are called on the group of their buffer.
+
+    Ranks of several groups may use one name, each in the buffer of its own group. A call on a group
+    that no buffer with its name is of would be left out of all of them without a word.
+    """
+    mine = _group_of(buffer)
+    for place, member in enumerate(buffer.members):
+        called = {_group_of(p.ids[member]) for p in compiled.code.programs if member in p.ids}
+        wrong = sorted(called - homes[member])
+        if wrong:
+            raise refusal(
+                f"called on group {wrong[0]}, while the fused buffer is of group {mine}",
+                file=file,
+                path=f"{path}.members[{place}]",
+                value=member,
+                hint=f'say "group": "{wrong[0]}" in the buffer, or call the member on {mine}',
+            )
+
+
+def _group_of(spec: Any) -> str:
+    """Return the name of the group of an action or of a fused buffer."""
+    return "world" if spec.group is UNSET else str(spec.group)
 
 
 def _check_topology(document: Document, file: str | None) -> None:
