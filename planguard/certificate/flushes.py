@@ -261,6 +261,7 @@ def without_fusion(flat: Call, model: str) -> tuple[Call, list[list[list[Call]]]
         RejectedError: In some order a member is waited for that never leaves.
         OutsideError: There are too many, or something is not covered.
     """
+    _check_groups(flat)
     agreed = [one for one in flat["fusion"] if one.get("coordination") == "negotiated"]
     if agreed and (model in QUEUES or model == "nccl-lazy"):
         _refuse_standing(flat, agreed, model)
@@ -273,6 +274,20 @@ def without_fusion(flat: Call, model: str) -> tuple[Call, list[list[list[Call]]]
         pass
     named = _apart(flat, by_name=True)
     return named, programs(named)
+
+
+def _check_groups(flat: Call) -> None:
+    """Check that every call with the name of a member is on the group of a buffer that has it.
+
+    Raises:
+        OutsideError: One is not: no buffer would account for it.
+    """
+    homes = {(one.get("group", "world"), name) for one in flat["fusion"] for name in one["members"]}
+    names = {name for _, name in homes}
+    for rank, use in flat["ranks"].items():
+        for call in calls_of(use["actions"]):
+            if call.get("id") in names and (call.get("group", "world"), call["id"]) not in homes:
+                raise OutsideError(f"rank {rank}: a member of another group than its fused buffer")
 
 
 def _refuse_standing(flat: Call, agreed: list[Call], model: str) -> None:

@@ -206,3 +206,38 @@ def _settled(ranks: Item, names: list[str]) -> Item:
         "fusion": [{"id": "f", "group": "a", "coordination": "negotiated", "members": names}],
         "ranks": ranks,
     }
+
+
+def message(kind: str, peer: int, group: str = "world") -> Item:
+    """Return a message of eight bytes that its rank does not wait for."""
+    return {"op": kind, "peer": peer, "bytes": 8, "label": "p", "group": group}
+
+
+@pytest.mark.parametrize("model", ["nccl", "nccl-eager"])
+def test_a_member_does_not_stand_behind_messages_of_its_group(model: str) -> None:
+    """It has a communicator of its own: where each has a queue, it passes the message there.
+
+    With one queue for all of them it stands behind the send, whose receive its host would issue
+    only behind the wait: so some execution hangs, and not every one.
+    """
+    one = {"world": ["a"]}
+    behind = [message("isend", 1), member("a"), wait("a")]
+    given = plan(behind, [member("a"), wait("a"), message("irecv", 0)], buffers=one)
+    verdict = planguard.check(given, model=model)
+    assert verdict.outcome.value == "POTENTIAL_DEADLOCK"
+    assert said(given, "nccl-serialized") == "DEADLOCK"
+    alike = plan(behind, [message("irecv", 0), member("a"), wait("a")], buffers=one)
+    assert said(alike, model) == said(alike, "nccl-serialized") == "SAFE"
+
+
+@pytest.mark.parametrize("group", ["world", "other"])
+def test_members_carry_no_number_of_the_messages_of_their_group(group: str) -> None:
+    """On their own communicator there are none; only those of the group itself are in the way."""
+    one = {"world": ["a"]}
+    given = plan(
+        [message("isend", 1, group), member("a"), wait("a")],
+        [member("a"), wait("a"), message("irecv", 0, group)],
+        buffers=one,
+    )
+    assert said(given, "gloo") == "SAFE"
+    assert said(given, "gloo-detail") == ("UNKNOWN" if group == "world" else "SAFE")

@@ -420,6 +420,18 @@ def test_a_member_of_another_group_is_outside():
             programs(flat)
 
 
+@pytest.mark.parametrize("coordination", ["none", "negotiated"])
+@pytest.mark.parametrize("group", ["h", "world"])
+def test_a_rank_beside_the_group_of_a_buffer_has_none_of_its_members(coordination, group):
+    """Its call with the name of a member would be accounted for by no buffer."""
+    fusion = buffer("a", group="g", coordination=coordination)
+    flat = plan_of(fusion, [], [member("a", group="g"), wait("a")], g=[1], h=[0])
+    assert without_fusion(flat, "gloo")
+    flat["ranks"]["0"]["actions"] = [member("a", group=group), wait("a")]
+    with pytest.raises(OutsideError, match="rank 0: a member of another group"):
+        without_fusion(flat, "gloo")
+
+
 def test_members_in_other_constructs_are_outside():
     """Threads and branches, computations on a member, and waits for one of several."""
     for kind in ("threads", "branches"):

@@ -414,6 +414,27 @@ def test_fused_members_are_reductions_of_one_buffer() -> None:
         twice.build()
 
 
+def test_fused_members_are_called_on_the_group_of_their_buffer() -> None:
+    """On another group a member is refused; ranks of two groups may use one name, each its own."""
+
+    def plan(*groups: str | None, called: str = "g") -> PlanBuilder:
+        builder = PlanBuilder(4)
+        builder.group("g", [0, 1])
+        builder.group("h", [2, 3])
+        for rank in range(4):
+            builder.program(rank).all_reduce(called if rank < 2 else "h", id="m", bytes=4)
+        for group in groups:
+            builder.fusion(f"of {group}", members=["m"], **({"group": group} if group else {}))
+        return builder
+
+    assert len(plan("g", "h").build().fusion) == 2
+    for groups in ((None,), ("g",), ("h",), ("g", None)):
+        with pytest.raises(PlanError, match="called on group [gh], while the fused buffer is of"):
+            plan(*groups).build()
+    with pytest.raises(PlanError, match="called on group world, while the fused buffer is of"):
+        plan("g", "h", called="world").build()
+
+
 @given(st.integers(0, 40), st.integers(1, 60), st.integers(1, 9), st.data())
 def test_every_coordinate_of_a_range_is_looked_at(
     start: int, count: int, step: int, data: st.DataObject

@@ -85,9 +85,15 @@ def agreements(
         mine = [b for b in buffers if b.group == group and b.coordination == "negotiated"]
         own = {member for buffer in mine for member in buffer.members}
         clusters = _clusters(mine, ranks, members[group])
+        has_messages = _has_messages(group, ranks, members[group])
+        # Nor does a launch stand behind messages of the group in the queue of its communicator.
+        is_queued = has_messages and model.family is Family.DEVICE
         for number, cluster in enumerate(clusters):
             name = f"{group}#{number}"
             refused = _why_not_at_once(cluster, ranks, members, own)
+            if refused is None and has_messages and model.counts_messages:
+                # On a communicator of their own they carry no number of the group's messages.
+                refused = UndecidedError(f"messages of the group of fused buffer {cluster[0].id}")
             if refused is not None:
                 if not ranks.is_apart:
                     raise EveryRankError
@@ -95,7 +101,7 @@ def agreements(
                     raise refused
             by_name = refused is not None
             background = None
-            if not by_name and may_hold_up:
+            if not by_name and (may_hold_up or is_queued):
                 if not ranks.is_apart:
                     raise EveryRankError
                 background = own_of(group)
@@ -208,6 +214,17 @@ def _may_hold_up(buffers: Sequence[Buffer], ranks: Ranks, model: ExecutionModel)
         # All ranks come to the same places in one order, so none waits for one that stands behind.
         return False
     return model.lazy_init or len(groups) > 1 or not ops <= QUEUED
+
+
+def _has_messages(group: str, ranks: Ranks, members: Sequence[int]) -> bool:
+    """Whether messages are sent or received on a group."""
+    return any(
+        one["op"] in MESSAGES
+        and one.get("group", call.get("group", "world")) == ranks.local(rank, group)
+        for rank in members
+        for call in leaves(ranks[rank].items)
+        for one in _parts(call)
+    )
 
 
 _TOLD_APART = MESSAGES | {"batch", "threads"}
