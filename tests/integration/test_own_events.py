@@ -29,6 +29,8 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
+pytestmark = pytest.mark.wheel
+
 
 def decide(job):
     """Play a job on two ranks and give its verdict."""

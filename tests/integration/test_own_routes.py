@@ -13,6 +13,8 @@ dist = pytest.importorskip("torch.distributed")
 
 from planguard.capture import precheck  # noqa: E402 - torch must be there
 
+pytestmark = pytest.mark.wheel
+
 
 def own():
     """Return data of each rank's own."""

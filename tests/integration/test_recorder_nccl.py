@@ -15,7 +15,7 @@ import pytest
 
 from planguard.capture.run.ranks import read_run
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.wheel]
 pytest.importorskip("torch")
 
 WORKER = Path(__file__).with_name("nccl_worker.py")

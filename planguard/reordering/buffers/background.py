@@ -20,22 +20,19 @@ on a communicator that nobody else uses (ADR 0036). So, as plans without these b
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
-from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.findings import moved, standing
 from planguard.reordering.buffers.launched import in_full, launched, taken, told
 from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.policies import own_of
-from planguard.reordering.buffers.rank import extensions
 from planguard.reordering.buffers.stalled import stalled
+from planguard.reordering.buffers.waited import ORDERS, holds_nobody_up, orders_of, waited
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
@@ -48,12 +45,11 @@ if TYPE_CHECKING:
     from planguard.reordering.buffers.launched import Member, Program
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.reordering.buffers.stalled import Stall
+    from planguard.reordering.buffers.waited import Waited
     from planguard.reordering.threads.created import Communicator
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding, Verdict
 
-ORDERS = 24
-"""Most orders of members that are decided."""
 _MOST = 8
 """Members of a group that tell each other by messages: their number grows with the square."""
 _SHOWN = 3
@@ -101,12 +97,30 @@ def beside(
             raise refused
         return _said(held, programs)
 
-    def launches(programs: Sequence[Program], wanted: Outcome | None = None) -> list[Verdict]:
-        if not _holds_nobody_up(ranks, programs):
-            raise refused
+    return _queued(ranks, plan, rules, decide, refused, programs, groups)
+
+
+def _queued(
+    ranks: Ranks,
+    plan: Plan,
+    rules: ExecutionModel,
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+    programs: list[Program],
+    groups: dict[str, list[int]],
+) -> Verdict:
+    """Decide a plan whose launches go to a queue of the device.
+
+    Raises:
+        UndecidedError: ``refused``.
+    """
+
+    def launches(
+        programs: Sequence[Program], sure: Waited, wanted: Outcome | None = None
+    ) -> list[Verdict]:
         fixed = (
             in_full(ranks, [_launched(one, order, groups, rules, refused) for one in programs])
-            for order in _orders(programs)
+            for order in orders_of(sure)
         )
         return _verdicts(plan, fixed, decide, refused, wanted)
 
@@ -116,21 +130,29 @@ def beside(
     if (stall := stalled(programs, ranks.members)) is not None:
         fixed = (
             in_full(ranks, _standing(stall, order, groups, rules, refused))
-            for order in _orders(stall.programs)
+            for order in orders_of(waited(stall.programs, always=True))
         )
         return _of_stall(_verdicts(plan, fixed, decide, refused), stall, refused)
-    found = launches(programs)
+    if not holds_nobody_up(ranks, programs):
+        raise refused
+    sure = waited(programs, always=True)
+    found = launches(programs, sure)
     if found[0].safe or found[0].unknown:
         return _said(found, programs)
     if any(len({group for group, _ in one.members}) > 1 for one in programs):
         raise refused  # no order that two of its groups share: not every choice of places happens
-    if _is_apart(programs):
+    if _is_apart(programs, sure):
         return _said(found, programs)
     # What a host makes before a member in some orders only is not kept apart from it there, so
     # some of them do not happen. These do; where they say the same, that is what all say.
     for first in (True, False):
         fewer = [one.created(first=first) for one in programs]
-        if _is_apart(fewer) and (apart := launches(fewer, found[0].outcome)):
+        sure = waited(fewer, always=True)
+        if not _is_apart(fewer, sure):
+            continue
+        if not holds_nobody_up(ranks, fewer):
+            raise refused
+        if apart := launches(fewer, sure, found[0].outcome):
             return _said(apart, fewer)
     raise refused
 
@@ -165,9 +187,11 @@ def _of_stall(found: Sequence[Verdict], stall: Stall, refused: UndecidedError) -
     return standing(_said(found, stall.programs), stall.waits)
 
 
-def _is_apart(programs: Sequence[Program]) -> bool:
+def _is_apart(programs: Sequence[Program], sure: Waited) -> bool:
     """Whether what is made before a member in some order is made before it in all."""
-    return _made_before(programs, always=True) == _made_before(programs, always=False)
+    if not any(one.creations for one in programs):
+        return True
+    return sure.made == waited(programs, always=False).made
 
 
 def _verdicts(
@@ -295,100 +319,3 @@ def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) ->
             )
             if known.setdefault(member, said) != said:
                 raise refused
-
-
-def _holds_nobody_up(ranks: Ranks, programs: Sequence[Program]) -> bool:
-    """Whether no call holds a host up for ever.
-
-    What may hold it up is a wait for a member, until all have submitted it, and making a
-    communicator, until all are at it; and they cannot do so in a circle.
-    """
-    for program in programs:
-        for group, *pair in program.creations:
-            users = pair or ranks.members[group]
-            if any((group, *pair) not in programs[rank].creations for rank in users):
-                return False  # a host stands there for ever
-    try:
-        TopologicalSorter(_before(programs, always=False)).prepare()
-    except CycleError:
-        return False
-    return True
-
-
-def _before(programs: Sequence[Program], *, always: bool) -> dict[Any, set[Any]]:
-    """Return what is waited for before a member is submitted: always, or in some order.
-
-    A rank and the number of a part stand for all that the rank has waited for by the end of it. A
-    communicator stands for being made: like a member that is submitted, and waited for at once.
-    """
-    found: dict[Any, set[Any]] = {}
-    for rank, program in enumerate(programs):
-        reached: dict[int, list[tuple[int, Any]]] = {}
-        stands: dict[int, list[Any]] = {}
-        for node, at in (*program.members.items(), *program.creations.items()):
-            part = program.elements[at].part
-            reached.setdefault(part, []).append((at, node))
-            found.setdefault(node, set()).add((rank, part - 1))
-        for node, at in program.creations.items():
-            stands.setdefault(at, []).append(node)
-        for part in range(program.elements[-1].part if program.elements else 0):
-            found[rank, part] = {(rank, part - 1)} if part else set()
-        for at, one in enumerate(program.elements):
-            for other in one.waits:
-                stands.setdefault(at, []).append(program.elements[other].member)
-            for first in stands.get(at, ()):
-                found.setdefault((rank, one.part), set()).add(first)
-                for place, later in reached.get(one.part, ()):
-                    holds = (
-                        at in program.elements[place].below if always else place not in one.below
-                    )
-                    if holds and later != first:
-                        found[later].add(first)
-    return found
-
-
-def _behind(programs: Sequence[Program], *, always: bool) -> tuple[list[Any], dict[Any, int]]:
-    """Return all members and what is made, and for each a bit mask of those before it."""
-    before = _before(programs, always=always)
-    named = list(dict.fromkeys(node for one in programs for node in (*one.members, *one.creations)))
-    bit = {node: 1 << at for at, node in enumerate(named)}
-    behind: dict[Any, int] = {}
-    for node in TopologicalSorter(before).static_order():
-        mask = 0
-        for first in before.get(node, ()):
-            mask |= behind[first] | bit.get(first, 0)
-        behind[node] = mask
-    return named, behind
-
-
-def _made_before(
-    programs: Sequence[Program], *, always: bool
-) -> dict[Member, frozenset[Communicator]]:
-    """Return for every member what is made before all ranks have submitted it."""
-    members = dict.fromkeys(name for one in programs for name in one.members)
-    made = {node for one in programs for node in one.creations}
-    if not made:
-        return dict.fromkeys(members, frozenset())
-    named, behind = _behind(programs, always=always)
-    mask = sum(1 << at for at, node in enumerate(named) if node in made)
-    return {name: frozenset(named[at] for at in bits(behind[name] & mask)) for name in members}
-
-
-def _orders(
-    programs: Sequence[Program],
-) -> Iterator[tuple[tuple[Member, frozenset[Communicator]], ...]]:
-    """Yield the orders in which the members of each group may be launched."""
-    named, behind = _behind(programs, always=True)
-    place = {node: at for at, node in enumerate(named)}
-    made = _made_before(programs, always=True)
-    each: list[list[tuple[Member, ...]]] = []
-    for group in dict.fromkeys(group for group, _ in made):
-        mine = [name for name in made if name[0] == group]
-        below = [
-            sum(1 << at for at, first in enumerate(mine) if behind[name] >> place[first] & 1)
-            for name in mine
-        ]
-        some = itertools.islice(extensions(below), ORDERS + 1)
-        each.append([tuple(mine[at] for at in order) for order in some])
-    for chosen in itertools.product(*each):
-        yield tuple((name, made[name]) for name in itertools.chain.from_iterable(chosen))
