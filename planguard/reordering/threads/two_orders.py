@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planguard.execution.running.expand import expand
+from planguard.plan.fixed import AT
+from planguard.plan.vocabulary import ORDER_BLOCKS
 from planguard.reordering.strategy import explore
 from planguard.semantics.model import Family
 
@@ -50,7 +52,10 @@ def meets_alike(orders: Sequence[Orders], model: ExecutionModel) -> bool:
 def telling(
     orders: Sequence[Orders], chained: FixedPlan, model: ExecutionModel, options: CheckOptions
 ) -> Iterator[tuple[Way, ...]]:
-    """Yield orders that may tell: thread after thread, and one that gets stuck among chains.
+    """Yield orders that may tell.
+
+    Thread after thread; on every second rank the last thread first; and one that gets stuck among
+    chains.
 
     Args:
         orders: The orders of every rank.
@@ -58,7 +63,14 @@ def telling(
         model: A model of devices.
         options: Options of the check.
     """
-    yield tuple(next(one.ways()) for one in orders)
+    firsts = [next(one.ways()) for one in orders]
+    yield tuple(firsts)
+    # Ranks that share a communicator often get stuck where they begin with different threads. The
+    # parity of the bits tells ranks apart that are a row, or a column, of a mesh apart.
+    turned = [one.way(list(_last_first(one.items))) if rank.bit_count() % 2 else firsts[rank]
+              for rank, one in enumerate(orders)]  # fmt: skip
+    if len(known := tuple(way for way in turned if way is not None)) == len(orders):
+        yield known
     # Were all communicators there, no host would be held up by making one, and a thread were a
     # chain of an open order: what can get stuck there mostly can here.
     there = replace(model, lazy_init=False)
@@ -70,3 +82,16 @@ def telling(
     chosen = tuple(way for way in ways if way is not None)
     if len(chosen) == len(ways):
         yield chosen
+
+
+def _last_first(items: Sequence[Any]) -> Iterator[int]:
+    """Yield actions in the order in which the last thread of a block makes all its calls first."""
+    for item in items:
+        if item["op"] == "threads":
+            for thread in reversed(item["threads"]):
+                yield from _last_first(thread)
+        elif item["op"] in ORDER_BLOCKS:
+            for one in item["body"]:
+                yield from _last_first(one if isinstance(one, list) else [one])
+        else:
+            yield item[AT]
