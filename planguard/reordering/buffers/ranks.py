@@ -51,6 +51,7 @@ class Ranks:
         buffers: Its fused buffers, one for each group of a family.
         first: Per rank, the rank that it is the same as but for names.
         is_apart: Whether every rank is looked at alone.
+        labels: Per rank, labels that actions get beside those that the plan has (``identify``).
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
@@ -71,6 +72,7 @@ class Ranks:
         self._of_group = {(buffer.spec, buffer.group): buffer for buffer in self.buffers}
         self._ranks: dict[int, FusedRank] = {}
         self.first: list[int] = []
+        self.labels: list[dict[int, str]] = [{} for _ in plan.code.rank_program]
         firsts: dict[int, int] = {}
         for rank, program in enumerate(plan.code.rank_program):
             first = firsts.setdefault(program, rank)
