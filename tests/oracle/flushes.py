@@ -100,6 +100,17 @@ def identified(plan: Item, members: set[str]) -> list[list[Item]]:
     return found
 
 
+def uneven(plan: Item) -> set[str]:
+    """Return the labels of members that have other sizes on two ranks."""
+    members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
+    sizes: dict[str, set[int]] = {}
+    for program in plan["ranks"].values():
+        for one in every_action(program["actions"]):
+            if one.get("id") in members:
+                sizes.setdefault(one["label"], set()).add(one.get("bytes", -1))
+    return {name for name, found in sizes.items() if len(found) > 1}
+
+
 def outermost(items: list[Any]) -> Iterator[Item]:
     """Yield the blocks of open order that stand in no other one."""
     for item in items:
@@ -410,6 +421,7 @@ class Play:
         self.waited: set[str] = set()
         self.beside: set[str] = set()
         self.works: dict[str, str] = {}
+        self.uneven = uneven(plan)
         specs = zip(plan.get("fusion", ()), sent, strict=True)
         self.buffers = [Buffer(plan, spec, self, layout) for spec, layout in specs]
 
@@ -573,7 +585,11 @@ class Play:
         for item in items:
             self.done[item["id"]] = handle
         action = {"op": items[0]["op"], "async": True, "work": handle, "group": group}
-        action["label"] = " ".join(item["label"] for item in items)
+        # A list of tensors with its layout, like that of a coalesced call.
+        action["label"] = " ".join(
+            f"{item['label']}:{item['bytes']}" if item["label"] in self.uneven else item["label"]
+            for item in items
+        )
         action["bytes"] = sum(item["bytes"] for item in items)
         self.out.append(action)
 

@@ -20,18 +20,18 @@ def member(name: str) -> Item:
 
 
 def call(**more: Any) -> Item:
-    """Return a member of a fused buffer."""
+    """Return a call of another group."""
     return {"op": "all_reduce", "bytes": 4, "group": "side", "async": True, **more}
 
 
 def program(*beside: Any) -> list[Item]:
-    """Return a call of another group."""
+    """Return a program of one block and the wait for its member."""
     block = {"op": "unordered", "body": [member("g"), *beside]}
     return [block, {"op": "wait", "work": "g"}]
 
 
 def verdict_of(ranks: dict[str, list[Item]], model: str, **policy: Any) -> planguard.Verdict:
-    """Return a program of one block and the wait for its member."""
+    """Return the verdict on programs with a fused buffer."""
     return planguard.check(
         planguard.load(
             {

@@ -28,6 +28,7 @@ from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.background import beside
 from planguard.reordering.buffers.beside import FORK, JOIN
+from planguard.reordering.buffers.each_order import over_orders_of_blocks
 from planguard.reordering.buffers.early import stuck_early
 from planguard.reordering.buffers.events import conflict
 from planguard.reordering.buffers.explore import combinations, programs
@@ -86,6 +87,10 @@ def over_flushes(plan: Plan, model: str, options: CheckOptions, decide: Decide) 
             return _over_agreements(Ranks(plan), plan, model, options, decide)
         except EveryRankError:
             return _over_agreements(Ranks(plan, apart=True), plan, model, options, decide)
+    except UndecidedError as undecided:
+        refused = undecided
+    try:
+        return over_orders_of_blocks(plan, model, options, decide, refused)
     except UndecidedError as undecided:
         return open_verdict(plan, model, undecided.reason)
 

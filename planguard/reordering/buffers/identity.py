@@ -14,18 +14,20 @@ from planguard.reordering.blocks import Block, Leaf, RankOrder
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.beside import Fork, Join
 from planguard.reordering.buffers.flushes import is_filled
+from planguard.reordering.buffers.members import home_of
 from planguard.reordering.strategy import label_movable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from planguard.execution.findings.reason import Reason
     from planguard.plan.plan import Plan
+    from planguard.reordering.buffers.members import Buffer, Homes
     from planguard.reordering.buffers.rank import FusedRank
     from planguard.reordering.buffers.ranks import Ranks
 
-_NOBODY = {"op": "compute", "op_name": "submit"}
-"""Stands for a negotiated member: it is launched where nobody else calls."""
+Given = list[tuple[int, Leaf, str]]
+"""Rank, call, and the label that it gets."""
 
 
 def identify(ranks: Ranks, plan: Plan, *, use_tags: bool) -> Reason | None:
@@ -36,63 +38,96 @@ def identify(ranks: Ranks, plan: Plan, *, use_tags: bool) -> Reason | None:
         plan: The plan.
         use_tags: Whether tags separate channels.
     """
-    pairs: list[tuple[int, Leaf, Leaf]] = []
-    """Rank, call, and what stands for it."""
-    orders = [
-        RankOrder(number, tuple(_parts(rank, number, pairs))) for number, rank in enumerate(ranks)
-    ]
-    problem = label_movable(plan, orders, use_tags=use_tags)
-    for number, leaf, shown in pairs:
-        if "label" in shown.fields and "label" not in leaf.fields:
-            # Not a name that a plan which is made of this one gives to something else.
-            leaf.fields["label"] = f"{shown.fields['label']} beside members"
-            ranks.labels[number][leaf.action] = leaf.fields["label"]
+    rows = [list(_parts(rank)) for rank in ranks]
+    problem, given = identities(plan, rows, ranks.buffers, ranks.homes, use_tags=use_tags)
+    for rank, leaf, label in given:
+        leaf.fields["label"] = ranks.labels[rank][leaf.action] = label
     return problem
 
 
-def _parts(
-    rank: FusedRank, number: int, pairs: list[tuple[int, Leaf, Leaf]]
-) -> Iterator[Leaf | Block]:
-    """Yield a rank as what its calls, and flushes of its members, are to others."""
-    elements = {id(leaf): element for element, leaf in enumerate(rank.leaves)}
-    waited = {
-        leaf.fields["work"]: held.buffer.group
-        for held in rank.held
-        if is_filled(held.buffer)
-        for leaf in held.ready.leaves
-        if "work" in leaf.fields
-    }
+def _parts(rank: FusedRank) -> Iterator[Leaf | Block]:
+    elements = {id(leaf) for leaf in rank.leaves}
     for part in rank.order.parts:
-        if isinstance(part, Block) and any(id(leaf) in elements for leaf in part.leaves):
-            shown = [_shown(rank, leaf, elements[id(leaf)], waited) for leaf in part.leaves]
-            pairs += [
-                (number, leaf, one)
-                for leaf, one in zip(part.leaves, shown, strict=True)
-                if one.fields["op"] == leaf.fields["op"] and elements[id(leaf)] not in rank.owner
-            ]
-            yield replace(part, leaves=tuple(shown))
-        elif isinstance(part, Leaf):
-            element = elements.get(id(part))
-            yield part if element is None else _shown(rank, part, element, waited)
+        if isinstance(part, Leaf):
+            yield part
         elif isinstance(part, Block):
-            yield from part.leaves  # identified with the plan that is played
+            if any(id(leaf) in elements for leaf in part.leaves):
+                yield part
+            else:
+                yield from part.leaves  # identified with the plan that is played
         elif isinstance(part, Fork):
             yield from (Leaf(fields, -1) for fields in leaves([part.before[0], part.behind[0]]))
         elif not isinstance(part, Join):
             raise AssertionError(part)  # ranks that are looked at alone have no other
 
 
-def _shown(rank: FusedRank, leaf: Leaf, element: int, waited: dict[str, str]) -> Leaf:
-    """Return what stands for an element: a member for its flush, as a wait that may launch one."""
+def identities(
+    plan: Plan,
+    rows: Sequence[Sequence[Leaf | Block]],
+    buffers: Sequence[Buffer],
+    homes: Homes,
+    *,
+    use_tags: bool,
+) -> tuple[Reason | None, Given]:
+    """Return why something that may change places has no identity, and the labels of the others.
+
+    Args:
+        plan: The plan.
+        rows: Per rank, its calls; those of a block may change places.
+        buffers: The fused buffers.
+        homes: Where their members are.
+        use_tags: Whether tags separate channels.
+    """
+    pairs: list[tuple[int, Leaf, Leaf]] = []
+    orders: list[RankOrder] = []
+    for rank, parts in enumerate(rows):
+        calls = [
+            leaf for part in parts for leaf in (part.leaves if isinstance(part, Block) else [part])
+        ]
+        groups = _launching(calls, buffers, homes)
+        shown: list[Leaf | Block] = []
+        for part in parts:
+            if isinstance(part, Leaf):
+                shown.append(_shown(part, groups, buffers, homes))
+                continue
+            stand = tuple(_shown(leaf, groups, buffers, homes) for leaf in part.leaves)
+            pairs += [(rank, leaf, one) for leaf, one in zip(part.leaves, stand, strict=True)]
+            shown.append(replace(part, leaves=stand))
+        orders.append(RankOrder(rank, tuple(shown)))
+    problem = label_movable(plan, orders, use_tags=use_tags)
+    # Not a name that a plan which is made of this one gives to something else.
+    given = [
+        (rank, leaf, f"{one.fields['label']} beside members")
+        for rank, leaf, one in pairs
+        if "label" in one.fields and "label" not in leaf.fields and _STANDS not in one.fields
+    ]
+    return problem, given
+
+
+_STANDS = "x-stands"
+"""Field of a call that stands for a member, or for a wait that may launch one."""
+
+
+def _launching(calls: Sequence[Leaf], buffers: Sequence[Buffer], homes: Homes) -> dict[str, str]:
+    """Return the handles of members that a wait may launch, each with the group of its flush."""
+    return {
+        leaf.fields["work"]: buffers[number].group
+        for leaf in calls
+        for number in home_of(homes, leaf)
+        if is_filled(buffers[number]) and isinstance(leaf.fields.get("work"), str)
+    }
+
+
+def _shown(leaf: Leaf, groups: dict[str, str], buffers: Sequence[Buffer], homes: Homes) -> Leaf:
+    """Return what a call is to others: a member its flush, as a wait that may launch one."""
     fields = leaf.fields
-    if element in rank.owner:
-        held = rank.held[rank.owner[element][0]]
-        if held.buffer.coordination == "negotiated":
-            return replace(leaf, fields=dict(_NOBODY))
-        return replace(leaf, fields={"label": fields["id"], **fields})
+    for number in home_of(homes, leaf):
+        if buffers[number].coordination == "negotiated":  # launched where nobody else calls
+            return replace(leaf, fields={"op": "compute", "op_name": "submit", _STANDS: True})
+        return replace(leaf, fields={"label": fields["id"], **fields, _STANDS: True})
     work = fields.get("work", []) if fields["op"] == "wait" else []
     for name in [work] if isinstance(work, str) else work:
-        if name in waited:
-            flush: dict[str, Any] = {"op": "all_reduce", "group": waited[name], "label": name}
-            return replace(leaf, fields=flush)
+        if name in groups:
+            flush: dict[str, Any] = {"op": "all_reduce", "group": groups[name], "label": name}
+            return replace(leaf, fields={**flush, _STANDS: True})
     return replace(leaf, fields=dict(fields))
