@@ -107,7 +107,7 @@ def uneven(plan: Item) -> set[str]:
     for program in plan["ranks"].values():
         for one in every_action(program["actions"]):
             if one.get("id") in members:
-                sizes.setdefault(one["label"], set()).add(one.get("bytes", -1))
+                sizes.setdefault(one.get("label", one["id"]), set()).add(one.get("bytes", -1))
     return {name for name, found in sizes.items() if len(found) > 1}
 
 

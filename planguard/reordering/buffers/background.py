@@ -15,7 +15,13 @@ on a communicator that nobody else uses (ADR 0036). So, as plans without these b
 * **A barrier in front of a collective** (``gloo-detail``). A launch needs nobody but the background
   threads, and these go through one order; so a wait for a member ends when all ranks have submitted
   it, and nothing else is held up. That is what a message to each other member of the group says,
-  which has no barrier in front. A finding that would speak of these messages is not shown.
+  which has no barrier in front. A finding that would speak of these messages is not shown. Sizes
+  of a member are compared by its name, where some execution comes to its end.
+
+Where members are waited for at once, hosts meet there (``at_once``). A member that some rank never
+submits is launched by nobody.
+
+Above 400 lines: both ways end in the same plans, and in what is said of them.
 """
 
 from __future__ import annotations
@@ -30,8 +36,16 @@ from planguard.execution.findings.reason import TABLE, Kind
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.blocks import bits
+from planguard.reordering.buffers.at_once import at_once
 from planguard.reordering.buffers.findings import moved, standing
-from planguard.reordering.buffers.launched import in_full, launched, taken, told
+from planguard.reordering.buffers.launched import (
+    handles_of,
+    in_full,
+    launched,
+    launched_alone,
+    taken,
+    told,
+)
 from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.rank import extensions
@@ -40,7 +54,7 @@ from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.fixed import FixedPlan
@@ -89,17 +103,14 @@ def beside(
         raise refused
     if not ranks.is_apart:
         raise EveryRankError  # groups and peers are those of the rank that stands for others
+    if (met := at_once(ranks, plan, rules, negotiated, refused)) is not None:
+        return standing(_said([moved(plan, met[0], decide(met[0].plan))], []), met[1])
     programs = [taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
-    groups = _groups(ranks, programs, refused)
+    lost = _never_launched(ranks, programs)
+    programs = [one.without(lost) for one in programs]
+    groups = {group: ranks.members[group] for one in programs for group, _ in one.members}
     if is_held:
-        if any(not 1 < len(mine) <= _MOST for mine in groups.values()):
-            raise refused
-        _refuse_other_sizes(programs, refused)
-        messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
-        held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
-        if _speaks_of(held[0], programs):
-            raise refused
-        return _said(held, programs)
+        return _held(ranks, plan, programs, groups, decide, refused)
 
     def launches(programs: Sequence[Program], wanted: Outcome | None = None) -> list[Verdict]:
         if not _holds_nobody_up(ranks, programs):
@@ -119,6 +130,8 @@ def beside(
             for order in _orders(stall.programs)
         )
         return _of_stall(_verdicts(plan, fixed, decide, refused), stall, refused)
+    if any(not lost.isdisjoint(one.members) for one in programs):
+        raise refused  # a host stands for one of them, in some order at least
     found = launches(programs)
     if found[0].safe or found[0].unknown:
         return _said(found, programs)
@@ -251,15 +264,29 @@ def _with_launches(finding: Finding, programs: Sequence[Program]) -> Finding:
     return replace(finding, notes=(*finding.notes, note), help=help_)
 
 
-def _speaks_of(verdict: Verdict, programs: Sequence[Program]) -> bool:
-    """Whether a finding speaks of a member, or of a wait for one: it would say messages."""
+def _speaks_of(
+    verdict: Verdict, programs: Sequence[Program], waits: Mapping[tuple[int, int], str]
+) -> bool:
+    """Whether a finding would speak of messages: but of hosts that wait for members it need not."""
     mine = {
         (rank, one.at)
         for rank, program in enumerate(programs)
         for one in program.elements
         if one.member is not None or one.waits
     }
-    return any(not mine.isdisjoint(_places(finding)) for finding in verdict.findings)
+    return any(
+        not mine.isdisjoint(_places(finding))
+        and (finding.subkind is None or not mine.isdisjoint(_waiting(finding) - waits.keys()))
+        for finding in verdict.findings
+    )
+
+
+def _waiting(finding: Finding) -> set[tuple[int, int]]:
+    """Return where hosts stand that a finding speaks of."""
+    stand = [edge.at for edge in finding.cycle]
+    if not stand and finding.primary is not None:
+        stand = [finding.primary]
+    return {(at.rank, at.action) for at in stand}
 
 
 def _places(finding: Finding) -> Iterator[tuple[int, int]]:
@@ -272,21 +299,62 @@ def _places(finding: Finding) -> Iterator[tuple[int, int]]:
         yield from finding.witness.blocked
 
 
-def _groups(
-    ranks: Ranks, programs: Sequence[Program], refused: UndecidedError
-) -> dict[str, list[int]]:
-    """Return the groups that negotiate; every rank of one has submitted all of its members."""
-    groups = dict.fromkeys(group for one in programs for group, _ in one.members)
-    found = {group: list(ranks.members[group]) for group in groups}
-    for group, mine in found.items():
-        names = {frozenset(m for m in programs[rank].members if m[0] == group) for rank in mine}
-        if len(names) > 1:
-            raise refused
+def _never_launched(ranks: Ranks, programs: Sequence[Program]) -> set[Member]:
+    """Return the members that some rank of their group never submits."""
+    found: set[Member] = set()
+    for group in dict.fromkeys(group for one in programs for group, _ in one.members):
+        names: list[set[Member]] = [
+            {name for name in programs[rank].members if name[0] == group}
+            for rank in ranks.members[group]
+        ]
+        shared = names[0].intersection(*names[1:])
+        found |= names[0].union(*names[1:]) - shared
     return found
 
 
-def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) -> None:
+def _held(
+    ranks: Ranks,
+    plan: Plan,
+    programs: list[Program],
+    groups: dict[str, list[int]],
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+) -> Verdict:
+    """Decide a plan in which a wait for a member ends when all ranks have submitted it.
+
+    Raises:
+        UndecidedError: ``refused``, where what is found would speak of messages.
+    """
+    if any(not 1 < len(mine) <= _MOST for mine in groups.values()):
+        raise refused
+    messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
+    held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
+    uneven = _uneven(programs)
+    if uneven and held[0].outcome is not Outcome.DEADLOCK:
+        # Some execution comes to its end, with all members launched.
+        members = in_full(ranks, [launched_alone(one, uneven, groups) for one in programs])
+        return _said(_verdicts(plan, iter([members]), decide, refused, Outcome.MISMATCH), programs)
+    waits = _waits(programs)
+    if _speaks_of(held[0], programs, waits):
+        raise refused
+    return standing(_said(held, programs), waits)
+
+
+def _waits(programs: Sequence[Program]) -> dict[tuple[int, int], str]:
+    """Return where hosts wait for members and for nothing else, to what they wait for."""
+    found: dict[tuple[int, int], str] = {}
+    for rank, program in enumerate(programs):
+        for one in program.elements:
+            names = [program.elements[at].member for at in one.waits]
+            if names and len(names) == len(handles_of(one.fields)):
+                found[rank, one.at] = ", ".join(name[1] for name in names if name is not None)
+    return found
+
+
+def _uneven(programs: Sequence[Program]) -> set[Member]:
+    """Return the members that two ranks submit with other sizes or types."""
     known: dict[Member, tuple[Any, ...]] = {}
+    found: set[Member] = set()
     for program in programs:
         for member, at in program.members.items():
             fields = program.elements[at].fields
@@ -294,7 +362,8 @@ def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) ->
                 fields.get(name) for name in ("op", "dtype", "reduce_op", "bytes", "count")
             )
             if known.setdefault(member, said) != said:
-                raise refused
+                found.add(member)
+    return found
 
 
 def _holds_nobody_up(ranks: Ranks, programs: Sequence[Program]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.reordering.blocks import Block, Leaf, RankOrder
 from planguard.reordering.branches.assignments import leaves
-from planguard.reordering.buffers.beside import Fork, Join
+from planguard.reordering.buffers.beside import Fork
 from planguard.reordering.buffers.flushes import is_filled
 from planguard.reordering.buffers.members import home_of
 from planguard.reordering.strategy import label_movable
@@ -57,8 +57,6 @@ def _parts(rank: FusedRank) -> Iterator[Leaf | Block]:
                 yield from part.leaves  # identified with the plan that is played
         elif isinstance(part, Fork):
             yield from (Leaf(fields, -1) for fields in leaves([part.before[0], part.behind[0]]))
-        elif not isinstance(part, Join):
-            raise AssertionError(part)  # ranks that are looked at alone have no other
 
 
 def identities(
