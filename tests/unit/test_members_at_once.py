@@ -89,3 +89,32 @@ def test_under_gloo_detail_sizes_of_members_are_compared() -> None:
     stuck = [call("x"), member("b"), wait("b"), member("a") | {"bytes": 16}, wait("a")]
     first = [member("a"), wait("a"), call("x"), member("b"), wait("b")]
     assert said(plan(first, stuck), "gloo-detail") == "DEADLOCK"
+
+
+@pytest.mark.parametrize("model", [*DEVICES, "gloo-detail", "mpi-pg"])
+def test_a_host_that_waits_for_what_nobody_launches_never_ends(model: str) -> None:
+    """Under every model, beside anything: one rank never submits the member."""
+    first = [member("a"), call("x"), {"op": "unordered", "body": [wait("a"), call("y", "other")]}]
+    given = plan(first, [call("x"), call("y", "other")], buffers={"world": ["a"]})
+    verdict = planguard.check(given, model=model)
+    assert verdict.outcome.value == "DEADLOCK"
+    assert "rank 0 waits for a, which" in verdict.errors[0].message
+
+
+def test_a_rank_that_may_be_gone_before_it_waits_is_left_open() -> None:
+    """An exit in a thread may come before the wait."""
+    threads = {"op": "threads", "threads": [[wait("a")], [{"op": "exit"}]]}
+    given = plan([member("a"), call("x"), threads], [call("x")], buffers={"world": ["a"]})
+    assert said(given, "nccl") != "DEADLOCK"
+
+
+@pytest.mark.parametrize("model", DEVICES)
+def test_members_in_a_row_are_launched_beside_what_holds_hosts_up(model: str) -> None:
+    """The background is a thread from there on: hosts that wait for it do so until all submitted."""
+    safe = [call("x"), member("a"), member("b"), wait("a", "b"), {"op": "host_sync"}, call("y")]
+    assert said(plan(safe), model) == "SAFE"
+    other = [call("x"), {"op": "host_sync"}, member("b"), member("a"), wait("a", "b"), call("y")]
+    assert said(plan(safe, other), model) == "SAFE"
+    late = [member("a"), wait("a"), {"op": "barrier"}]
+    early = [{"op": "barrier"}, member("a"), wait("a")]
+    assert said(plan(late, early, buffers={"world": ["a"]}), model) == "DEADLOCK"

@@ -32,12 +32,13 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
-from planguard.execution.findings.reason import TABLE, Kind
+from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.blocks import bits
 from planguard.reordering.buffers.at_once import at_once
 from planguard.reordering.buffers.findings import moved, standing
+from planguard.reordering.buffers.in_thread import in_threads
 from planguard.reordering.buffers.launched import (
     handles_of,
     in_full,
@@ -47,6 +48,7 @@ from planguard.reordering.buffers.launched import (
     told,
 )
 from planguard.reordering.buffers.merge import EveryRankError
+from planguard.reordering.buffers.never import waits_for_ever
 from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.rank import extensions
 from planguard.reordering.buffers.stalled import stalled
@@ -56,7 +58,6 @@ from planguard.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.buffers.launched import Member, Program
@@ -99,10 +100,16 @@ def beside(
     is_queued = rules.family is Family.DEVICE
     is_held = rules.family is Family.HOST and rules.pre_barrier and not rules.one_lock
     negotiated = [one for one in ranks.buffers if one.coordination == "negotiated"]
-    if not negotiated or not (is_queued or is_held):
+    if not negotiated:
         raise refused
     if not ranks.is_apart:
         raise EveryRankError  # groups and peers are those of the rank that stands for others
+    if (stuck := waits_for_ever(ranks, plan, negotiated)) is not None:
+        verdict = moved(plan, stuck[0], decide(stuck[0].plan))
+        if verdict.outcome is Outcome.DEADLOCK:
+            return standing(_said([verdict], []), stuck[1])
+    if not (is_queued or is_held):
+        raise refused
     if (met := at_once(ranks, plan, rules, negotiated, refused)) is not None:
         return standing(_said([moved(plan, met[0], decide(met[0].plan))], []), met[1])
     programs = [taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
@@ -111,6 +118,43 @@ def beside(
     groups = {group: ranks.members[group] for one in programs for group, _ in one.members}
     if is_held:
         return _held(ranks, plan, programs, groups, decide, refused)
+    try:
+        return _queued(ranks, plan, rules, programs, (lost, groups), decide, refused)
+    except UndecidedError:
+        fixed = in_threads(ranks, plan, rules, negotiated, refused)
+        found = _said(_verdicts(plan, fixed, decide, refused, is_last=True), [])
+        stands = {
+            (rank, one.elements[at].at): f"the members of {group}"
+            for rank, one in enumerate(programs)
+            for (group, _), at in one.members.items()
+        }
+        return standing(found, stands)
+
+
+def _queued(
+    ranks: Ranks,
+    plan: Plan,
+    rules: ExecutionModel,
+    programs: list[Program],
+    used: tuple[set[Member], dict[str, list[int]]],
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+) -> Verdict:
+    """Decide a plan whose calls go to a queue of the device, with launches in blocks.
+
+    Args:
+        ranks: Its ranks.
+        plan: The plan.
+        rules: The execution model.
+        programs: What the ranks do.
+        used: The members that some rank never submits, and the groups that negotiate.
+        decide: Decides a plan without the negotiated buffers.
+        refused: Why the plan is not decided without regard to the background.
+
+    Raises:
+        UndecidedError: ``refused``.
+    """
+    lost, groups = used
 
     def launches(programs: Sequence[Program], wanted: Outcome | None = None) -> list[Verdict]:
         if not _holds_nobody_up(ranks, programs):
@@ -189,10 +233,13 @@ def _verdicts(
     decide: Callable[[Plan], Verdict],
     refused: UndecidedError,
     wanted: Outcome | None = None,
+    *,
+    is_last: bool = False,
 ) -> list[Verdict]:
     """Return the verdicts on the orders of members, which say the same.
 
-    There are none where the first of them does not say what is wanted.
+    There are none where the first of them does not say what is wanted. Where nothing else is asked
+    after them (``is_last``), one that is not decided says why.
 
     Raises:
         UndecidedError: ``refused``: one is not decided, or they do not.
@@ -206,7 +253,7 @@ def _verdicts(
             return []
         found.append(verdict)
         late = any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings)
-        if verdict.unknown and late:
+        if verdict.unknown and (late or is_last):
             return [verdict]  # a budget, or a larger one, decides it
         if verdict.unknown or verdict.outcome is not found[0].outcome:
             raise refused  # which orders come up is not stated: all have to say the same

@@ -24,12 +24,14 @@ from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, count_extensions, taken
 from planguard.reordering.branches.assignments import flat_tree, leaves
+from planguard.reordering.buffers.findings import moved
 from planguard.reordering.buffers.identity import identities
 from planguard.reordering.buffers.members import buffers_of, homes_of
 from planguard.reordering.cases.together import Part, combined, shown_of, together
 from planguard.reordering.join import NAMELESS
 from planguard.reordering.threads.orders import orders_of_block
 from planguard.semantics.model import find_model
+from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,9 +84,11 @@ def over_orders_of_blocks(
         except OrderError:
             raise refused from None
         verdict = decide(ordered.plan, brief=True)
-        if verdict.unknown and all(part.is_safe for part in parts):
-            raise refused  # others could only say that something goes wrong besides
-        parts.append(Part(ordered, verdict, differs=True))
+        part = Part(ordered, verdict, differs=True)
+        if part.outcome is Outcome.UNKNOWN and all(one.is_safe for one in parts):
+            # Others could only say that something goes wrong besides.
+            return moved(plan, ordered, verdict)
+        parts.append(part)
     outcome = together(parts)
     if unnamed is not None and outcome not in NAMELESS:
         raise UndecidedError(unnamed)
