@@ -110,7 +110,7 @@ def test_a_rank_that_may_be_gone_before_it_waits_is_left_open() -> None:
 
 @pytest.mark.parametrize("model", DEVICES)
 def test_members_in_a_row_are_launched_beside_what_holds_hosts_up(model: str) -> None:
-    """The background is a thread from there on: hosts that wait for it do so until all submitted."""
+    """The background is a thread from there on, and hosts wait until all have submitted."""
     safe = [call("x"), member("a"), member("b"), wait("a", "b"), {"op": "host_sync"}, call("y")]
     assert said(plan(safe), model) == "SAFE"
     other = [call("x"), {"op": "host_sync"}, member("b"), member("a"), wait("a", "b"), call("y")]
@@ -118,3 +118,12 @@ def test_members_in_a_row_are_launched_beside_what_holds_hosts_up(model: str) ->
     late = [member("a"), wait("a"), {"op": "barrier"}]
     early = [{"op": "barrier"}, member("a"), wait("a")]
     assert said(plan(late, early, buffers={"world": ["a"]}), model) == "DEADLOCK"
+
+
+def test_sizes_that_are_written_in_another_way_are_equal() -> None:
+    """Bytes on one rank, elements on the other one."""
+    other = [member("a"), call("x"), member("b"), wait("a", "b")]
+    mine: list[Item] = [dict(one) for one in other]
+    del mine[0]["bytes"]
+    mine[0] |= {"count": 2, "dtype": "f32"}
+    assert said(plan(mine, other), "gloo-detail") == "SAFE"

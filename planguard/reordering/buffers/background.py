@@ -377,10 +377,14 @@ def _held(
     messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
     held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
     uneven = _uneven(programs)
-    if uneven and held[0].outcome is not Outcome.DEADLOCK:
+    if uneven and not held[0].unknown and held[0].outcome is not Outcome.DEADLOCK:
         # Some execution comes to its end, with all members launched.
         members = in_full(ranks, [launched_alone(one, uneven, groups) for one in programs])
-        return _said(_verdicts(plan, iter([members]), decide, refused, Outcome.MISMATCH), programs)
+        alone = moved(plan, members, decide(members.plan))
+        if alone.outcome is Outcome.MISMATCH:
+            return _said([alone], programs)
+        if not alone.safe:  # else they are written in another way
+            raise refused
     waits = _waits(programs)
     if _speaks_of(held[0], programs, waits):
         raise refused

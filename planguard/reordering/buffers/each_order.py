@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 CODE = "PG102"
 LIMIT = 256
 """Most combinations of orders that are decided."""
+SHARE = 0.25
+"""Most of the time left that they may take: others, of another branch for example, need some."""
 
 
 def over_orders_of_blocks(
@@ -65,6 +67,7 @@ def over_orders_of_blocks(
     deadline = running(options).deadline
     if deadline.expired():
         raise refused
+    begin = deadline.left()
     flat = flat_tree(plan, expand(plan))
     blocks = _Blocks(flat)
     ways = blocks.ways()
@@ -76,7 +79,8 @@ def over_orders_of_blocks(
     labels = {(rank, leaf.fields[AT]): label for rank, leaf, label in given}
     parts: list[Part] = []
     for chosen in itertools.product(*ways):
-        if deadline.expired():
+        left = deadline.left()
+        if begin is not None and (left is None or left < begin * (1 - SHARE)):
             raise UndecidedError(out_of_time(f" after {len(parts):,} combinations of orders"))
         ranks = {str(rank): _named(items, rank, labels) for rank, items in enumerate(chosen)}
         try:

@@ -166,6 +166,8 @@ def standing(verdict: Verdict, waits: Mapping[tuple[int, int], str]) -> Verdict:
     """
 
     def named(finding: Finding) -> Finding:
+        if finding.severity != "error":
+            return finding
         # By the making of a communicator, or by messages.
         mine = [e for e in finding.cycle if e.why in _SUBMITTED and _place(e.at) in waits]
         at = finding.primary
