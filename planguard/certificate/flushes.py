@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planguard.certificate.agreement import Call, OutsideError, RejectedError, calls_of
+from planguard.certificate.agreement import Call, OutsideError, RejectedError, calls_of, extent
 from planguard.certificate.blocks import Block
 from planguard.certificate.buffers import Buffer
 from planguard.certificate.checker import PAIR, ROUND
@@ -231,7 +231,10 @@ class Rank:
         if len(unlabeled) > 1 or (unlabeled == {False} and len(self.buffers) > 1):
             raise OutsideError(f"rank {self.rank}: which members belong together is not known")
         said = [call.get("label", name) for call, name in zip(calls, names, strict=True)]
-        label = said[0] if len(said) == 1 else json.dumps(said)
+        # Of several its layout, too: equal sums may hide members of other sizes.
+        sizes = [extent(call)[0] for call in calls]
+        pairs = list(zip(said, sizes, strict=True))
+        label = said[0] if len(said) == 1 else json.dumps(pairs)
         kept = {field: calls[0][field] for field in SAME if field in calls[0]}
         size = "bytes" if "bytes" in calls[0] else "count"
         return {**kept, "label": label, size: sum(call[size] for call in calls)}

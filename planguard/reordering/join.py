@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 _MATCHES = ("mismatch", "witness", "by-model")
 """Rules of outcome (``catalog.OUTCOME_RULES``) of codes that may say that a match disagrees."""
 
+NAMELESS = frozenset({Outcome.DEADLOCK, Outcome.MISMATCH})
+"""What is known without labels: that all executions are stuck, that kinds or sizes disagree.
+
+Calls that swap may meet the wrong ones besides, so the others are left open.
+"""
+
 
 @dataclass(frozen=True)
 class Case:

@@ -17,9 +17,11 @@ by the executor as a fixed order.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import OrderError
 from planguard.execution.findings.reason import (
     LIMITS,
     Kind,
@@ -42,6 +44,7 @@ from planguard.reordering.explorer import (
     explore_all,
     put_in_order,
 )
+from planguard.reordering.join import NAMELESS
 from planguard.reordering.orders.rounds import (
     is_answered,
     movable,
@@ -67,6 +70,10 @@ if TYPE_CHECKING:
     from planguard.semantics.model import ExecutionModel
 
 __all__ = ["LIMIT", "Explored", "combinations_of", "explore", "put_in_order"]
+
+
+NAMELESS_LIMIT = 256
+"""Most combinations of orders that are decided though not all of them can say what is asked."""
 
 
 def explore(plan: Plan, columns: Any, model: ExecutionModel, options: CheckOptions) -> Explored:
@@ -196,6 +203,11 @@ def _without_identity(task: Task, problem: Reason) -> Explored:
     found = out_of_round(task, firsts, _swapped(task), written)
     if found.outcome is Outcome.MISMATCH:
         return found
+    if task.combinations(NAMELESS_LIMIT) <= NAMELESS_LIMIT:
+        with contextlib.suppress(OrderError):  # some order is no valid program
+            every = explore_all(task)
+            if every.outcome in NAMELESS:
+                return every
     return Explored(Outcome.UNKNOWN, schedules=task.schedules, reason=problem)
 
 

@@ -145,8 +145,10 @@ def refuse_unplayed(program: list[Item], members: set[str], *, is_member: bool) 
             raise OracleUnsupported(f"{op} beside a background thread")
         if item.get("mode", "all") != "all":
             raise OracleUnsupported("a wait for one of several")
-        if item.get("id") in members and not (is_member and item.get("async") and "work" in item):
-            raise OracleUnsupported("a member that is waited for at once, or of no member")
+        if item.get("id") in members and not (
+            is_member and bool(item.get("async")) == ("work" in item)
+        ):
+            raise OracleUnsupported("a member that nobody can wait for, or of no member")
 
 
 @dataclass(frozen=True)
@@ -199,10 +201,15 @@ class Host:
         for item in order:
             if item.get("id") in members:
                 name = item.get("label", item["id"])
-                name_of[item["work"]] = name
+                handle = item.get("work", f"at once: {name}")
+                name_of[handle] = name
                 kept = {k: v for k, v in item.items() if k not in {"id", "group", "label"}}
+                kept |= {"async": True, "work": handle}
                 self.launches[name] = json.dumps(kept | {"group": "~bg", "label": name})
                 steps.append(Step("", name))
+                if "work" not in item:  # waited for where it is submitted
+                    waits = json.dumps({"op": "wait", "work": handle})
+                    steps.append(Step(waits, "", frozenset({name})))
                 continue
             needs: frozenset[str] = frozenset()
             if item["op"] == "wait":
@@ -283,12 +290,13 @@ class Game:
         return {step.submits for step in self.hosts[rank].steps[:at]} - {""}
 
     def end(self, rank: int, at: int) -> tuple[str, ...]:
-        """Return a receive that nobody serves, if a host has not come to its end."""
+        """Return a meeting of hosts that nobody comes to, if a host has not come to its end.
+
+        It is no call of the device, which might be held up, or mixed up, by another one.
+        """
         if at == len(self.hosts[rank].steps):
             return ()
-        peer = (rank + 1) % len(self.hosts)
-        lost = {"op": "recv", "peer": peer, "group": f"nobody {rank}", "bytes": 1}
-        return (json.dumps(lost),)
+        return (json.dumps({"op": "init", "group": f"nobody {rank}"}),)
 
 
 def raised(numbers: tuple[int, ...], rank: int) -> tuple[int, ...]:

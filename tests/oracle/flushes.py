@@ -12,6 +12,7 @@ Above 400 lines: what each policy does, played once, and what ranks may agree on
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,7 @@ def readings(plan: Item) -> list[list[Item]]:
     state which these are, each is a reading of its own.
     """
     members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
-    programs = [
-        marked(plan["ranks"][str(rank)]["actions"], members) for rank in range(plan["world_size"])
-    ]
+    programs = [marked(program, members) for program in identified(plan, members)]
     for program in programs:
         refuse_unplayed(program, members)
     sent: list[list[Layout]] = []
@@ -74,6 +73,53 @@ def readings(plan: Item) -> list[list[Item]]:
         sent.append(layouts)
     ways = [executions_of(plan, programs, chosen) for chosen in itertools.product(*sent)]
     return [[fixed for way in ways for fixed in way]] if is_stated else ways
+
+
+def identified(plan: Item, members: set[str]) -> list[list[Item]]:
+    """Return the programs of all ranks with the implicit labels of calls in blocks.
+
+    Raises:
+        OracleUnsupported: An unlabeled call may change places; whose round it is is open.
+    """
+    count = range(plan["world_size"])
+    programs = [plan["ranks"][str(rank)]["actions"] for rank in count]
+    found = copy.deepcopy(programs)
+    for program in found:
+        for number, block in enumerate(outermost(program)):
+            calls = [one for one in every_action(block["body"]) if "bytes" in one or "count" in one]
+            for at, one in enumerate(calls):
+                group = one.get("group", "world")
+                beside = [other for other in calls if other.get("group", "world") == group]
+                if "label" in one or one.get("id") in members or len(beside) < 2:
+                    continue
+                ranks = count if group == "world" else plan["groups"][group].get("ranks")
+                is_one = ranks and all(programs[rank] == programs[ranks[0]] for rank in ranks)
+                if not is_one or "peer" in one or one["op"] == "batch":
+                    raise OracleUnsupported("an unlabeled call that may change places")
+                one["label"] = f"implicit {number} {at}"
+    return found
+
+
+def uneven(plan: Item) -> set[str]:
+    """Return the labels of members that have other sizes on two ranks."""
+    members = {name for spec in plan.get("fusion", ()) for name in spec["members"]}
+    sizes: dict[str, set[int]] = {}
+    for program in plan["ranks"].values():
+        for one in every_action(program["actions"]):
+            if one.get("id") in members:
+                sizes.setdefault(one.get("label", one["id"]), set()).add(one.get("bytes", -1))
+    return {name for name, found in sizes.items() if len(found) > 1}
+
+
+def outermost(items: list[Any]) -> Iterator[Item]:
+    """Yield the blocks of open order that stand in no other one."""
+    for item in items:
+        if isinstance(item, list):
+            yield from outermost(item)
+        elif item["op"] == "unordered":
+            yield item
+        else:
+            yield from outermost(item.get(UNPLAYED.get(item["op"], ""), []))
 
 
 def sent_by_first(plan: Item, spec: Item) -> tuple[list[Layout], bool]:
@@ -375,6 +421,7 @@ class Play:
         self.waited: set[str] = set()
         self.beside: set[str] = set()
         self.works: dict[str, str] = {}
+        self.uneven = uneven(plan)
         specs = zip(plan.get("fusion", ()), sent, strict=True)
         self.buffers = [Buffer(plan, spec, self, layout) for spec, layout in specs]
 
@@ -538,7 +585,11 @@ class Play:
         for item in items:
             self.done[item["id"]] = handle
         action = {"op": items[0]["op"], "async": True, "work": handle, "group": group}
-        action["label"] = " ".join(item["label"] for item in items)
+        # A list of tensors with its layout, like that of a coalesced call.
+        action["label"] = " ".join(
+            f"{item['label']}:{item['bytes']}" if item["label"] in self.uneven else item["label"]
+            for item in items
+        )
         action["bytes"] = sum(item["bytes"] for item in items)
         self.out.append(action)
 

@@ -139,7 +139,7 @@ def test_many_members_are_decided_where_one_order_shows_a_stuck_run() -> None:
 
 @pytest.mark.parametrize("model", [*QUEUED, "gloo-detail"])
 def test_an_order_that_rank_0_sends_is_no_launch_in_the_background(model: str) -> None:
-    """Two members that change sizes in one bucket are open, beside nothing that is negotiated."""
+    """Two members that change sizes in one bucket disagree, beside nothing that is negotiated."""
     sizes = [{"a": 8, "b": 12}, {"a": 12, "b": 8}]
     given = plan(
         *([member(name) | {"bytes": one[name]} for name in one] + [wait("a", "b")] for one in sizes)
@@ -147,8 +147,7 @@ def test_an_order_that_rank_0_sends_is_no_launch_in_the_background(model: str) -
     given["fusion"][0] |= {"coordination": "rank0-broadcast", "membership": "fixed"}
     given["fusion"][0] |= {"launch": "ordered"}
     verdict = planguard.check(given, model=model)
-    assert verdict.outcome.value == "UNKNOWN"
-    assert "other sizes on two ranks, in equal sums" in verdict.reasons[0]
+    assert verdict.outcome.value == "MISMATCH"
 
 
 @pytest.mark.parametrize("name", ["background of world", "a of of world"])

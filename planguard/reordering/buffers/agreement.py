@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from planguard.options import Deadline
-    from planguard.reordering.buffers.members import Buffer, Ready
+    from planguard.reordering.buffers.members import Buffer
     from planguard.reordering.buffers.rank import FusedRank, Held
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.semantics.model import ExecutionModel
@@ -130,14 +130,10 @@ def _broadcast(
         return [Agreed(())], True
     buckets = _layout(leader)
     if buffer.membership == "fixed" and buffer.launch == "ordered":
-        _refuse_hidden_sizes(buffer, held, buckets)
         return [Agreed(buckets)], True
     if _is_settled(buffer, held, ranks, members):
-        _refuse_hidden_sizes(buffer, held, buckets)
         return [Agreed(buckets, cluster=buffer.id)], True
     sent, is_stated = orders_sent(ranks[members[0]], leader, deadline)
-    for layout in sent:
-        _refuse_hidden_sizes(buffer, held, layout)
     return [Agreed(layout) for layout in sent], is_stated
 
 
@@ -175,9 +171,6 @@ def _why_not_at_once(
     try:
         _refuse_noise(buffers, ranks, mine, until_settled=True)
         _refuse_other_places(buffers, ranks, mine, own)
-        for buffer in buffers:
-            held = [_of(ranks[rank], buffer) for rank in mine]
-            _refuse_hidden_sizes(buffer, held, _kept(held))
     except UndecidedError as undecided:
         return undecided
     return None
@@ -241,33 +234,6 @@ def _kept(held: Sequence[Held | None]) -> tuple[frozenset[str], ...]:
     shared = frozenset.intersection(*names)
     leader = next(one for one in held if one is not None)
     return tuple(bucket & shared for bucket in _layout(leader) if bucket & shared)
-
-
-def _refuse_hidden_sizes(
-    buffer: Buffer, held: Sequence[Held | None], kept: Sequence[frozenset[str]]
-) -> None:
-    """Leave a launch undecided whose members have other sizes on two ranks and equal sums.
-
-    Raises:
-        UndecidedError: There is one: what is compared is the launch, and its sum hides them.
-    """
-    rows = [_sizes(ready) for ready in {id(one.ready): one.ready for one in held if one}.values()]
-    for bucket in kept if len(rows) > 1 else ():
-        sizes = [sorted((name, row[name]) for name in bucket if name in row)
-                 for row in rows]  # fmt: skip
-        sums = {sum(sum(each) for _, each in row) for row in sizes}
-        if len(sums) == 1 and any(row != sizes[0] for row in sizes):
-            raise UndecidedError(
-                f"members of fused buffer {buffer.id} have other sizes on two ranks, in equal sums"
-            )
-
-
-def _sizes(ready: Ready) -> dict[str, list[int]]:
-    """Return the sizes of the members of a rank, by name; ranks of one program share theirs."""
-    found: dict[str, list[int]] = {}
-    for name, size in zip(ready.names, ready.sizes, strict=True):
-        found.setdefault(name, []).append(size)
-    return {name: sorted(sizes) for name, sizes in found.items()}
 
 
 def _layout(leader: Held) -> tuple[frozenset[str], ...]:

@@ -15,7 +15,13 @@ on a communicator that nobody else uses (ADR 0036). So, as plans without these b
 * **A barrier in front of a collective** (``gloo-detail``). A launch needs nobody but the background
   threads, and these go through one order; so a wait for a member ends when all ranks have submitted
   it, and nothing else is held up. That is what a message to each other member of the group says,
-  which has no barrier in front. A finding that would speak of these messages is not shown.
+  which has no barrier in front. A finding that would speak of these messages is not shown. Sizes
+  of a member are compared by its name, where some execution comes to its end.
+
+Where members are waited for at once, hosts meet there (``at_once``). A member that some rank never
+submits is launched by nobody.
+
+Above 400 lines: both ways end in the same plans, and in what is said of them.
 """
 
 from __future__ import annotations
@@ -24,12 +30,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.execution.findings.ledger import apply_ledger
-from planguard.execution.findings.reason import TABLE, Kind
+from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
+from planguard.reordering.buffers.at_once import at_once
 from planguard.reordering.buffers.findings import moved, standing
-from planguard.reordering.buffers.launched import in_full, launched, taken, told
+from planguard.reordering.buffers.in_thread import in_threads
+from planguard.reordering.buffers.launched import (
+    handles_of,
+    in_full,
+    launched,
+    launched_alone,
+    taken,
+    told,
+)
 from planguard.reordering.buffers.merge import EveryRankError
+from planguard.reordering.buffers.never import waits_for_ever
 from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.stalled import stalled
 from planguard.reordering.buffers.waited import ORDERS, holds_nobody_up, orders_of, waited
@@ -37,9 +53,8 @@ from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
     from planguard.reordering.buffers.launched import Member, Program
@@ -81,39 +96,61 @@ def beside(
     is_queued = rules.family is Family.DEVICE
     is_held = rules.family is Family.HOST and rules.pre_barrier and not rules.one_lock
     negotiated = [one for one in ranks.buffers if one.coordination == "negotiated"]
-    if not negotiated or not (is_queued or is_held):
+    if not negotiated:
         raise refused
     if not ranks.is_apart:
         raise EveryRankError  # groups and peers are those of the rank that stands for others
+    if (stuck := waits_for_ever(ranks, plan, negotiated)) is not None:
+        verdict = moved(plan, stuck[0], decide(stuck[0].plan))
+        if verdict.outcome is Outcome.DEADLOCK:
+            return standing(_said([verdict], []), stuck[1])
+    if not (is_queued or is_held):
+        raise refused
+    if (met := at_once(ranks, plan, rules, negotiated, refused)) is not None:
+        return standing(_said([moved(plan, met[0], decide(met[0].plan))], []), met[1])
     programs = [taken(ranks, rank, negotiated, refused) for rank in range(len(ranks))]
-    groups = _groups(ranks, programs, refused)
+    lost = _never_launched(ranks, programs)
+    programs = [one.without(lost) for one in programs]
+    groups = {group: ranks.members[group] for one in programs for group, _ in one.members}
     if is_held:
-        if any(not 1 < len(mine) <= _MOST for mine in groups.values()):
-            raise refused
-        _refuse_other_sizes(programs, refused)
-        messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
-        held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
-        if _speaks_of(held[0], programs):
-            raise refused
-        return _said(held, programs)
-
-    return _queued(ranks, plan, rules, decide, refused, programs, groups)
+        return _held(ranks, plan, programs, groups, decide, refused)
+    try:
+        return _queued(ranks, plan, rules, programs, (lost, groups), decide, refused)
+    except UndecidedError:
+        fixed = in_threads(ranks, plan, rules, negotiated, refused)
+        found = _said(_verdicts(plan, fixed, decide, refused, is_last=True), [])
+        stands = {
+            (rank, one.elements[at].at): f"the members of {group}"
+            for rank, one in enumerate(programs)
+            for (group, _), at in one.members.items()
+        }
+        return standing(found, stands)
 
 
 def _queued(
     ranks: Ranks,
     plan: Plan,
     rules: ExecutionModel,
+    programs: list[Program],
+    used: tuple[set[Member], dict[str, list[int]]],
     decide: Callable[[Plan], Verdict],
     refused: UndecidedError,
-    programs: list[Program],
-    groups: dict[str, list[int]],
 ) -> Verdict:
-    """Decide a plan whose launches go to a queue of the device.
+    """Decide a plan whose calls go to a queue of the device, with launches in blocks.
+
+    Args:
+        ranks: Its ranks.
+        plan: The plan.
+        rules: The execution model.
+        programs: What the ranks do.
+        used: The members that some rank never submits, and the groups that negotiate.
+        decide: Decides a plan without the negotiated buffers.
+        refused: Why the plan is not decided without regard to the background.
 
     Raises:
         UndecidedError: ``refused``.
     """
+    lost, groups = used
 
     def launches(
         programs: Sequence[Program], sure: Waited, wanted: Outcome | None = None
@@ -133,6 +170,8 @@ def _queued(
             for order in orders_of(waited(stall.programs, always=True))
         )
         return _of_stall(_verdicts(plan, fixed, decide, refused), stall, refused)
+    if any(not lost.isdisjoint(one.members) for one in programs):
+        raise refused  # a host stands for one of them, in some order at least
     if not holds_nobody_up(ranks, programs):
         raise refused
     sure = waited(programs, always=True)
@@ -200,10 +239,13 @@ def _verdicts(
     decide: Callable[[Plan], Verdict],
     refused: UndecidedError,
     wanted: Outcome | None = None,
+    *,
+    is_last: bool = False,
 ) -> list[Verdict]:
     """Return the verdicts on the orders of members, which say the same.
 
-    There are none where the first of them does not say what is wanted.
+    There are none where the first of them does not say what is wanted. Where nothing else is asked
+    after them (``is_last``), one that is not decided says why.
 
     Raises:
         UndecidedError: ``refused``: one is not decided, or they do not.
@@ -217,7 +259,7 @@ def _verdicts(
             return []
         found.append(verdict)
         late = any(finding.code == TABLE[Kind.TIME].code for finding in verdict.findings)
-        if verdict.unknown and late:
+        if verdict.unknown and (late or is_last):
             return [verdict]  # a budget, or a larger one, decides it
         if verdict.unknown or verdict.outcome is not found[0].outcome:
             raise refused  # which orders come up is not stated: all have to say the same
@@ -275,15 +317,29 @@ def _with_launches(finding: Finding, programs: Sequence[Program]) -> Finding:
     return replace(finding, notes=(*finding.notes, note), help=help_)
 
 
-def _speaks_of(verdict: Verdict, programs: Sequence[Program]) -> bool:
-    """Whether a finding speaks of a member, or of a wait for one: it would say messages."""
+def _speaks_of(
+    verdict: Verdict, programs: Sequence[Program], waits: Mapping[tuple[int, int], str]
+) -> bool:
+    """Whether a finding would speak of messages: but of hosts that wait for members it need not."""
     mine = {
         (rank, one.at)
         for rank, program in enumerate(programs)
         for one in program.elements
         if one.member is not None or one.waits
     }
-    return any(not mine.isdisjoint(_places(finding)) for finding in verdict.findings)
+    return any(
+        not mine.isdisjoint(_places(finding))
+        and (finding.subkind is None or not mine.isdisjoint(_waiting(finding) - waits.keys()))
+        for finding in verdict.findings
+    )
+
+
+def _waiting(finding: Finding) -> set[tuple[int, int]]:
+    """Return where hosts stand that a finding speaks of."""
+    stand = [edge.at for edge in finding.cycle]
+    if not stand and finding.primary is not None:
+        stand = [finding.primary]
+    return {(at.rank, at.action) for at in stand}
 
 
 def _places(finding: Finding) -> Iterator[tuple[int, int]]:
@@ -296,21 +352,66 @@ def _places(finding: Finding) -> Iterator[tuple[int, int]]:
         yield from finding.witness.blocked
 
 
-def _groups(
-    ranks: Ranks, programs: Sequence[Program], refused: UndecidedError
-) -> dict[str, list[int]]:
-    """Return the groups that negotiate; every rank of one has submitted all of its members."""
-    groups = dict.fromkeys(group for one in programs for group, _ in one.members)
-    found = {group: list(ranks.members[group]) for group in groups}
-    for group, mine in found.items():
-        names = {frozenset(m for m in programs[rank].members if m[0] == group) for rank in mine}
-        if len(names) > 1:
-            raise refused
+def _never_launched(ranks: Ranks, programs: Sequence[Program]) -> set[Member]:
+    """Return the members that some rank of their group never submits."""
+    found: set[Member] = set()
+    for group in dict.fromkeys(group for one in programs for group, _ in one.members):
+        names: list[set[Member]] = [
+            {name for name in programs[rank].members if name[0] == group}
+            for rank in ranks.members[group]
+        ]
+        shared = names[0].intersection(*names[1:])
+        found |= names[0].union(*names[1:]) - shared
     return found
 
 
-def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) -> None:
+def _held(
+    ranks: Ranks,
+    plan: Plan,
+    programs: list[Program],
+    groups: dict[str, list[int]],
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+) -> Verdict:
+    """Decide a plan in which a wait for a member ends when all ranks have submitted it.
+
+    Raises:
+        UndecidedError: ``refused``, where what is found would speak of messages.
+    """
+    if any(not 1 < len(mine) <= _MOST for mine in groups.values()):
+        raise refused
+    messages = [told(one, rank, groups, refused) for rank, one in enumerate(programs)]
+    held = _verdicts(plan, iter([in_full(ranks, messages)]), decide, refused)
+    uneven = _uneven(programs)
+    if uneven and not held[0].unknown and held[0].outcome is not Outcome.DEADLOCK:
+        # Some execution comes to its end, with all members launched.
+        members = in_full(ranks, [launched_alone(one, uneven, groups) for one in programs])
+        alone = moved(plan, members, decide(members.plan))
+        if alone.outcome is Outcome.MISMATCH:
+            return _said([alone], programs)
+        if not alone.safe:  # else they are written in another way
+            raise refused
+    waits = _waits(programs)
+    if _speaks_of(held[0], programs, waits):
+        raise refused
+    return standing(_said(held, programs), waits)
+
+
+def _waits(programs: Sequence[Program]) -> dict[tuple[int, int], str]:
+    """Return where hosts wait for members and for nothing else, to what they wait for."""
+    found: dict[tuple[int, int], str] = {}
+    for rank, program in enumerate(programs):
+        for one in program.elements:
+            names = [program.elements[at].member for at in one.waits]
+            if names and len(names) == len(handles_of(one.fields)):
+                found[rank, one.at] = ", ".join(name[1] for name in names if name is not None)
+    return found
+
+
+def _uneven(programs: Sequence[Program]) -> set[Member]:
+    """Return the members that two ranks submit with other sizes or types."""
     known: dict[Member, tuple[Any, ...]] = {}
+    found: set[Member] = set()
     for program in programs:
         for member, at in program.members.items():
             fields = program.elements[at].fields
@@ -318,4 +419,5 @@ def _refuse_other_sizes(programs: Sequence[Program], refused: UndecidedError) ->
                 fields.get(name) for name in ("op", "dtype", "reduce_op", "bytes", "count")
             )
             if known.setdefault(member, said) != said:
-                raise refused
+                found.add(member)
+    return found

@@ -28,6 +28,7 @@ from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
 from planguard.reordering.buffers.background import beside
 from planguard.reordering.buffers.beside import FORK, JOIN
+from planguard.reordering.buffers.each_order import over_orders_of_blocks
 from planguard.reordering.buffers.early import stuck_early
 from planguard.reordering.buffers.events import conflict
 from planguard.reordering.buffers.explore import combinations, programs
@@ -45,6 +46,7 @@ from planguard.reordering.buffers.findings import (
     unflushed,
     with_flushes,
 )
+from planguard.reordering.buffers.identity import identify
 from planguard.reordering.buffers.largest_safe import largest_safe
 from planguard.reordering.buffers.merge import EveryRankError, merge
 from planguard.reordering.buffers.open import opened, stands_of, ways
@@ -53,7 +55,7 @@ from planguard.reordering.buffers.rank import PLAIN, blocks_in
 from planguard.reordering.buffers.ranks import Ranks
 from planguard.reordering.buffers.ways import over_ways
 from planguard.reordering.cases.together import is_empty, open_verdict
-from planguard.reordering.join import case_of, join, left_open, mixes
+from planguard.reordering.join import NAMELESS, case_of, join, left_open, mixes
 from planguard.semantics.model import Family, find_model
 from planguard.verdict import Outcome, SafeIff, Verdict
 
@@ -85,6 +87,10 @@ def over_flushes(plan: Plan, model: str, options: CheckOptions, decide: Decide) 
             return _over_agreements(Ranks(plan), plan, model, options, decide)
         except EveryRankError:
             return _over_agreements(Ranks(plan, apart=True), plan, model, options, decide)
+    except UndecidedError as undecided:
+        refused = undecided
+    try:
+        return over_orders_of_blocks(plan, model, options, decide, refused)
     except UndecidedError as undecided:
         return open_verdict(plan, model, undecided.reason)
 
@@ -174,11 +180,16 @@ class _Decision:
         rules = find_model(model)
         self.streams = rules.family is not Family.HOST
         self.shared = self.streams or rules.pre_barrier or rules.one_lock
-        self.usual: list[Played] = []
-        for rank, first in enumerate(ranks.first):
-            self.usual.append(
-                self._play(rank, self.ranks[rank].usual) if rank == first else self.usual[first]
+        self.use_tags = rules.use_tags
+        self.usual = self._usual()
+
+    def _usual(self) -> list[Played]:
+        usual: list[Played] = []
+        for rank, first in enumerate(self.ranks.first):
+            usual.append(
+                self._play(rank, self.ranks[rank].usual) if rank == first else usual[first]
             )
+        return usual
 
     def verdict(self) -> Verdict:
         """Return the verdict over all orders of flushes."""
@@ -186,6 +197,12 @@ class _Decision:
         conflicts = self._conflicts()
         if not conflicts:
             return self._settled(merged, self._shown_of(merged))
+        unnamed = None
+        if self.ranks.is_apart:  # else only what needs no labels is told: what disagrees anyway
+            unnamed = identify(self.ranks, self.plan, use_tags=self.use_tags)
+            if any(self.ranks.labels):
+                self.usual = self._usual()
+                merged = merge(self.ranks, self.usual)
         # One order of several: in most cases another one is shown, or all at once.
         fixed = self.decide(merged.ordered.plan, brief=True)
         early = self._stuck_early(merged, fixed)
@@ -197,8 +214,12 @@ class _Decision:
                 return verdict
         if not self.ranks.is_apart:
             raise EveryRankError
-        over_events = self._over_events(merged, fixed, conflicts)
-        return self._explore(fixed) if over_events is None else over_events
+        found = self._over_events(merged, fixed, conflicts)
+        if found is None:
+            found = self._explore(fixed)
+        if unnamed is not None and found.outcome not in NAMELESS:
+            raise UndecidedError(unnamed)
+        return found
 
     def _conflicts(self) -> list[tuple[int, Conflict]]:
         """Return the ranks that can issue different programs, with two orders of each.

@@ -151,10 +151,14 @@ def never_flushed(
     return replace(verdict, findings=tuple(named(finding) for finding in kept))
 
 
+_SUBMITTED = ("init", "wait-handle")
+
+
 def standing(verdict: Verdict, waits: Mapping[tuple[int, int], str]) -> Verdict:
     """Say of a host that waits for a member until all ranks have submitted it that it does.
 
-    In the played execution such a wait is the making of a communicator, which is not of the plan.
+    In the played execution such a wait is the making of a communicator, or one for messages, which
+    are not of the plan.
 
     Args:
         verdict: The verdict, with the places of the plan.
@@ -162,7 +166,10 @@ def standing(verdict: Verdict, waits: Mapping[tuple[int, int], str]) -> Verdict:
     """
 
     def named(finding: Finding) -> Finding:
-        mine = [edge for edge in finding.cycle if edge.why == "init" and _place(edge.at) in waits]
+        if finding.severity != "error":
+            return finding
+        # By the making of a communicator, or by messages.
+        mine = [e for e in finding.cycle if e.why in _SUBMITTED and _place(e.at) in waits]
         at = finding.primary
         if not mine and (at is None or says_disagreement(finding) or _place(at) not in waits):
             return finding

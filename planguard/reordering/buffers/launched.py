@@ -24,7 +24,7 @@ from planguard.reordering.buffers.rank import blocks_in
 from planguard.reordering.threads.created import made_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from planguard.execution.findings.reason import UndecidedError
     from planguard.plan.fixed import FixedPlan
@@ -74,6 +74,22 @@ class Program:
     def members(self) -> dict[Member, int]:
         """Its members, by their elements; asked once they are known."""
         return {one.member: at for at, one in enumerate(self.elements) if one.member is not None}
+
+    def is_silent(self, at: int) -> bool:
+        """Tell whether nobody notices an element: a computation that waits for nothing."""
+        fields = self.elements[at].fields
+        return fields["op"] == "compute" and not fields.get("deps")
+
+    def without(self, lost: Collection[Member]) -> Program:
+        """Return the program without some members that nobody launches, but those it waits for."""
+        waited = {at for one in self.elements for at in one.waits}
+        places = {at for name, at in self.members.items() if name in lost} - waited
+        silent = {"op": "compute", "op_name": "submit"}
+        elements = [
+            replace(one, member=None, fields=silent) if at in places else one
+            for at, one in enumerate(self.elements)
+        ]
+        return replace(self, elements=elements) if places else self
 
     def with_creations(self, rank: int, model: ExecutionModel, refused: UndecidedError) -> Program:
         """Return the program with the communicators that its calls make.
@@ -168,7 +184,7 @@ def taken(
     for item in found.kept.values():
         beside = [item.get("before", []), item.get("behind", [])] if item["op"] == FORK else [item]
         for fields in leaves(beside if item["op"] != JOIN else []):
-            named = _handles(fields) if fields["op"] in HANDLES else []
+            named = handles_of(fields) if fields["op"] in HANDLES else []
             others = [*fields.get("after", ()), *fields.get("deps", ())]
             if not (works.keys().isdisjoint(named) and ids.isdisjoint(others)):
                 raise refused
@@ -226,10 +242,11 @@ def _find_waits(
 
 
 def _works(one: Element) -> list[str]:
-    return _handles(one.fields)
+    return handles_of(one.fields)
 
 
-def _handles(fields: dict[str, Any]) -> list[str]:
+def handles_of(fields: dict[str, Any]) -> list[str]:
+    """Return the handles that an action names."""
     named = fields.get("work", [])
     return [named] if isinstance(named, str) else list(named)
 
@@ -377,8 +394,9 @@ def told(
             continue
         mine = parts[number]
         issued = {at: _issued(program, at, said) for at in mine}
-        if len(mine) == 1:
-            actions += issued[mine[0]]
+        if len(mine) == 1 or all(at in said or program.is_silent(at) for at in mine):
+            # Messages to submit hold nobody up, so their order plays no part.
+            actions += itertools.chain.from_iterable(issued[at] for at in mine)
             continue
         names = _names(program, mine, refused)
         block = {
@@ -392,6 +410,18 @@ def told(
                 body.append({**one, "id": name, **({"after": below} if below else {})})
         actions.append({"op": "unordered", "body": body})
     return nested(actions), {_alone(member): groups[member[0]] for member in program.members}
+
+
+def launched_alone(
+    program: Program, members: Collection[Member], groups: dict[str, list[int]]
+) -> tuple[list[Any], dict[str, list[int]]]:
+    """Return a program of nothing but some members, each matched by its name."""
+    actions = [
+        {**_plain(program.elements[at]), "group": _alone(member), "label": member[1]}
+        for member, at in program.members.items()
+        if member in members
+    ]
+    return actions, {_alone(member): groups[member[0]] for member in members}
 
 
 def _issued(

@@ -70,7 +70,7 @@ def merge(ranks: Ranks, played: Sequence[Played]) -> Merged:
     """
     taken = [program.taken for program in played if program.taken is not None]
     if len(taken) == len(played) and not any(program.groups for program in played):
-        return Merged(ranks.taking.fixed(taken), ranks, tuple(played))
+        return Merged(ranks.taking.fixed(taken, ranks.labels), ranks, tuple(played))
     if not ranks.is_apart:
         raise EveryRankError
     return Merged(write(ranks, played), ranks, tuple(played))

@@ -381,7 +381,8 @@ class _Player:
         handle = self._handle(held)
         leaves = [held.ready.leaves[at] for at in flush]
         group = self.policies[number].group(flush)
-        action = collective(held, flush, handle)
+        is_uneven = held.buffer.spec in self.ranks.uneven
+        action = collective(held, flush, handle, with_sizes=is_uneven)
         if group is not None:
             self.played.groups[group] = self.ranks.members[held.buffer.group]
             action["group"] = group
@@ -438,8 +439,16 @@ def _works(item: dict[str, Any]) -> list[str]:
     return list(work) if isinstance(work, list) else [work]
 
 
-def collective(held: Held, flush: tuple[int, ...], handle: str) -> dict[str, Any]:
+def collective(
+    held: Held, flush: tuple[int, ...], handle: str, *, with_sizes: bool = False
+) -> dict[str, Any]:
     """Return the collective of one flush: sizes added, identities joined.
+
+    Args:
+        held: The buffer.
+        flush: Its members that leave.
+        handle: The handle of the collective.
+        with_sizes: Say of each member how large it is: the sum does not tell.
 
     Raises:
         UndecidedError: Its members cannot travel as one.
@@ -457,6 +466,10 @@ def collective(held: Held, flush: tuple[int, ...], handle: str) -> dict[str, Any
     }
     size = "bytes" if "bytes" in like else "count"
     names: list[str] = [held.ready.name(at) for at in flush]
+    if with_sizes:
+        names = [
+            f"{name} ({held.ready.sizes[at]} B)" for name, at in zip(names, flush, strict=True)
+        ]
     label = repr(names) if any("+" in name for name in names) else "+".join(names)
     total = sum(fields[size] for fields in members)
     return {"op": like["op"], "async": True, "work": handle, "label": label, **kept, size: total}

@@ -49,8 +49,10 @@ class Ranks:
     Attributes:
         taking: Makes plans of the rows of the plan.
         buffers: Its fused buffers, one for each group of a family.
+        homes: Where their members are.
         first: Per rank, the rank that it is the same as but for names.
         is_apart: Whether every rank is looked at alone.
+        labels: Per rank, labels that actions get beside those that the plan has (``identify``).
 
     Raises:
         UndecidedError: A member is used in a way that is not decided.
@@ -67,10 +69,11 @@ class Ranks:
         kept = [_kept(plan, one) for one in plan.code.programs] if self._has_plain else None
         self._flattener = Flattener(plan, kept)
         self.buffers = buffers_of(self._flattener.fused())
-        self._homes = homes_of(self.buffers)
+        self.homes = homes_of(self.buffers)
         self._of_group = {(buffer.spec, buffer.group): buffer for buffer in self.buffers}
         self._ranks: dict[int, FusedRank] = {}
         self.first: list[int] = []
+        self.labels: list[dict[int, str]] = [{} for _ in plan.code.rank_program]
         firsts: dict[int, int] = {}
         for rank, program in enumerate(plan.code.rank_program):
             first = firsts.setdefault(program, rank)
@@ -145,6 +148,22 @@ class Ranks:
         """Return the id that a buffer has in the plan, the same for all groups of a family."""
         return self._plan.fusion[buffer.spec].id
 
+    @cached_property
+    def uneven(self) -> frozenset[int]:
+        """The buffers, by their entries, with members that have other sizes on two ranks.
+
+        A flush is one call with the sum of their sizes, which may be equal; but it is a list of
+        tensors, whose layout has to agree like that of a coalesced call.
+        """
+        sizes: dict[tuple[int, str], int] = {}
+        found = set[int]()
+        for rank in self.alone.values():
+            for held in rank.held:
+                for name, size in zip(held.ready.names, held.ready.sizes, strict=True):
+                    if sizes.setdefault((held.buffer.spec, name), size) != size:
+                        found.add(held.buffer.spec)
+        return frozenset(found)
+
     def handles(self, rank: int) -> frozenset[str]:
         """Return the handles of the program of a rank."""
         names = self.taking.rows(rank).program.slot_names
@@ -190,10 +209,10 @@ class Ranks:
             items, spans = [item for item, _, _ in found], [span for _, span, _ in found]
             parts = [part for _, _, part in found]
         order = RankOrder(rank, tuple(parts))
-        return fused_rank(self.buffers, self._homes, order, items, spans)
+        return fused_rank(self.buffers, self.homes, order, items, spans)
 
     def _is_member(self, fields: dict[str, Any]) -> bool:
-        return (fields.get("group", "world"), fields.get("id")) in self._homes
+        return (fields.get("group", "world"), fields.get("id")) in self.homes
 
     def _with_plain(
         self, rank: int, kept: list[Any], rows: Rows

@@ -28,6 +28,7 @@ from planguard.plan.fixed import AT, written
 from planguard.plan.vocabulary import RECEIVES, SENDS, bytes_of
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.cases.together import Part, combined, open_verdict, shown_of, together
+from planguard.reordering.join import NAMELESS
 from planguard.reordering.lanes import Last, actions_of
 from planguard.reordering.messages.decide import CODE as COMPETING
 from planguard.reordering.messages.decide import (
@@ -76,12 +77,6 @@ CODE = "PG102"
 LIMIT = 2_000
 """Most combinations of orders that are run when no budget is given."""
 
-_NAMELESS = frozenset({Outcome.DEADLOCK, Outcome.MISMATCH})
-"""What is known without labels: that all executions are stuck, that kinds or sizes disagree.
-
-Calls that swap may meet the wrong ones besides, so the others are left open.
-"""
-
 Place = tuple[int, int, int | None]
 """Rank, action index in the plan, member of a batch."""
 
@@ -111,7 +106,7 @@ def over_interleavings(
         search = _search(plan, flat, chained, model, options, fixed)
         try:
             verdict = search.verdict()
-            if search.unnamed is None or verdict.outcome in _NAMELESS:
+            if search.unnamed is None or verdict.outcome in NAMELESS:
                 return verdict
         except UndecidedError:
             if search.unnamed is None:

@@ -361,6 +361,46 @@ def _picked(item: dict[str, Any]) -> Iterator[_Series]:
             yield tuple(itertools.chain.from_iterable(chosen))
 
 
+def orders_of_block(item: dict[str, Any]) -> Iterator[list[Any]]:
+    """Yield the items of a block of open order in every order; threads stay one of them.
+
+    Args:
+        item: The annotated block.
+
+    Raises:
+        UndecidedError: No order of its items begins and joins the threads in it.
+    """
+    return (list(_nested(series, frozenset())) for series in _picked(item))
+
+
+def _nested(series: _Series, inside: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield a series as actions and threads; what comes after what stands in front says so no more.
+
+    Args:
+        series: The series.
+        inside: What calls in the threads around it may be said to come after.
+    """
+    for item in series:
+        if isinstance(item, _Fork):
+            mine = inside | {fields["id"] for fields in _calls(item) if "id" in fields}
+            threads = [list(_nested(thread, mine)) for thread in item.threads]
+            yield {"op": "threads", "threads": threads, AT: item.number}
+            continue
+        named = [*item.get("after", ()), *item.get("x-after", ())]
+        left = [one for one in dict.fromkeys(named) if one in inside]
+        kept = {key: value for key, value in item.items() if key not in {"after", "x-after"}}
+        yield kept | ({"after": left} if left else {})
+
+
+def _calls(fork: _Fork) -> Iterator[dict[str, Any]]:
+    for thread in fork.threads:
+        for item in thread:
+            if isinstance(item, _Fork):
+                yield from _calls(item)
+            else:
+                yield item
+
+
 def _contracted(item: dict[str, Any]) -> Block:
     """Return a block of open order in which threads are one leaf, with all that their calls need.
 
