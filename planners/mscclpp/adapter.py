@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
     from planguard.plan.plan import Plan
 
-_WORDS = (b'"collective"', b'"gpus"', b'"threadblocks"', b'"input_chunks"')
+_WORDS = (b'"collective"', b'"gpus"', b'"threadblocks"')
+_ONE_OF = (b'"input_chunks"', b'"inputChunks"', b'"protocol"')
 
 
 class MscclppAdapter:
@@ -33,7 +34,7 @@ class MscclppAdapter:
             return isinstance(obj.get("gpus"), list) and "collective" in obj and "protocol" in obj
         if isinstance(obj, str | Path):
             head = head_of(obj)
-            return all(word in head for word in _WORDS)
+            return all(word in head for word in _WORDS) and any(one in head for one in _ONE_OF)
         return False
 
     def adapt(self, obj: object, builder: type[PlanBuilder], **options: object) -> Plan:

@@ -14,6 +14,9 @@ _FIELDS = (
     "remote_buffers", "semaphores",
 )  # fmt: skip
 
+_FIRST = "inputChunks"
+"""A field of gpus in the first format of MSCCL++'s plans."""
+
 
 @dataclass
 class Gpu:
@@ -50,7 +53,12 @@ def read_gpu(at: At, gpus: int) -> Gpu:
     Raises:
         PlanError: It is malformed.
     """
-    found = at.fields(*_FIELDS)
+    found = at.fields(*_FIELDS, _FIRST)
+    if _FIRST in found:
+        found[_FIRST].fail(
+            "a plan in the first format of MSCCL++, which is not read",
+            hint="make it again with an MSCCL++ whose plans have input_chunks",
+        )
     for name in ("id", "threadblocks", "channels"):
         if name not in found:
             at.fail(f"{name!r} is missing")

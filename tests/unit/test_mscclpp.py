@@ -368,6 +368,7 @@ def test_the_plan_is_judged_as_the_enumerator_judges_it(edit):
         (lambda p: p.update(gpus=[]), "expected 1 to"),
         (lambda p: p.update(colective="x"), "unknown field"),
         (lambda p: p["gpus"].reverse(), "not numbered"),
+        (lambda p: p["gpus"][0].update(inputChunks=2), "the first format of MSCCL"),
         (lambda p: p["gpus"][0]["channels"][0].update(channel_type="wire"), "not a channel"),
         (lambda p: p["gpus"][0]["channels"][0].update(connected_to=[0]), "its own gpu"),
         (lambda p: p["gpus"][0]["threadblocks"][0]["ops"].append({"name": "x"}), "unknown oper"),
@@ -395,3 +396,15 @@ def test_impossible_options_are_refused(options):
     """Options are checked, and a misspelt one is answered with the right name."""
     with pytest.raises(UsageError):
         planguard.load(FOLDER / "allreduce-2.json", planner="mscclpp", **options)
+
+
+def test_a_plan_of_the_first_format_is_told_by_its_name(tmp_path):
+    """It is known for what it is: not a plan of this program with an unknown field."""
+    program = program_of("allreduce-2")
+    for gpu in program["gpus"]:
+        gpu["inputChunks"] = gpu.pop("input_chunks")
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(program))
+    with pytest.raises(PlanError, match="the first format of MSCCL") as caught:
+        planguard.load(path)
+    assert caught.value.path == "$.gpus[0].inputChunks"
