@@ -53,12 +53,13 @@ def read_gpu(at: At, gpus: int) -> Gpu:
     Raises:
         PlanError: It is malformed.
     """
-    found = at.fields(*_FIELDS, _FIRST)
-    if _FIRST in found:
-        found[_FIRST].fail(
-            "a plan in the first format of MSCCL++, which is not read",
-            hint="make it again with an MSCCL++ whose plans have input_chunks",
-        )
+    for name, value in at.items():
+        if name == _FIRST:
+            value.fail(
+                "a plan in the first format of MSCCL++, which is not read",
+                hint="make it again with an MSCCL++ whose plans have input_chunks",
+            )
+    found = at.fields(*_FIELDS)
     for name in ("id", "threadblocks", "channels"):
         if name not in found:
             at.fail(f"{name!r} is missing")

@@ -402,7 +402,7 @@ def test_a_plan_of_the_first_format_is_told_by_its_name(tmp_path):
     """It is known for what it is: not a plan of this program with an unknown field."""
     program = program_of("allreduce-2")
     for gpu in program["gpus"]:
-        gpu["inputChunks"] = gpu.pop("input_chunks")
+        gpu["inputChunks"], gpu["outputChunks"] = gpu.pop("input_chunks"), 2
     path = tmp_path / "old.json"
     path.write_text(json.dumps(program))
     with pytest.raises(PlanError, match="the first format of MSCCL") as caught:
