@@ -31,6 +31,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import OrderError
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
@@ -78,6 +79,20 @@ _STANDS = QUEUED | {"init"}
 
 
 def beside(
+    ranks: Ranks,
+    plan: Plan,
+    rules: ExecutionModel,
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+) -> Verdict:
+    """Decide a plan whose negotiated members are launched in the background: see ``_beside``."""
+    try:
+        return _beside(ranks, plan, rules, decide, refused)
+    except OrderError:  # what stands for members is no valid program
+        raise refused from None
+
+
+def _beside(
     ranks: Ranks,
     plan: Plan,
     rules: ExecutionModel,
