@@ -458,6 +458,8 @@ class Play:
     def fork(self, item: Item) -> bool:
         """Issue threads: those without members as they are, the other one action by action."""
         threads = list(item["threads"])
+        if PLAYED in item and self.waits_late(item):
+            return self.fork_late(item)
         waited: set[str] = set()
         is_closed = PLAYED not in item
         for at, thread in enumerate(threads):
@@ -478,6 +480,82 @@ class Play:
         kept = {key: value for key, value in item.items() if key != PLAYED}
         self.out.append({**kept, "threads": threads})
         return went_on
+
+    def submitted(self, thread: list[Item]) -> list[str]:
+        """Return the members that a thread submits, in order."""
+        members = {name for buffer in self.buffers for name in buffer.members}
+        return [one["id"] for one in every_action(thread) if one.get("id") in members]
+
+    def waits_late(self, item: Item) -> bool:
+        """Tell whether a thread waits for what the one beside it submits."""
+        mine = item["threads"][item[PLAYED]]
+        names = set(self.submitted(mine))
+        works = {
+            one["work"] for one in every_action(mine) if one.get("id") in names and "work" in one
+        }
+        others = [t for at, t in enumerate(item["threads"]) if at != item[PLAYED]]
+        return any(
+            one["op"] in WAITS and works & set(self.list(one)) for one in every_action(others)
+        )
+
+    def fork_late(self, item: Item) -> bool:
+        """Issue the thread with members first: a wait beside it comes behind what it names.
+
+        One that names the last member comes behind all, when nothing is submitted any more; what it
+        makes leave does so there, behind the last submission.
+
+        Raises:
+            OracleUnsupported: A wait may come before the last member, or the thread is stuck.
+        """
+        threads = list(item["threads"])
+        at = item[PLAYED]
+        before, names = set(self.waited), self.submitted(threads[at])
+        known = set(self.done)
+        outer, self.out = self.out, []
+        if not self.go_marked(threads[at], names[-1]):
+            raise OracleUnsupported("a thread that is stuck beside others that wait for it")
+        threads[at], self.out = self.out, outer
+        inside = self.waited - before
+        waited: set[str] = set()
+        for number, thread in enumerate(threads):
+            if number == at:
+                continue
+            self.refuse_early(thread, names, known)
+            threads[number], mine = self.aside(thread, before, is_closed=True)
+            if mine & (waited | inside | self.beside):
+                raise OracleUnsupported("two threads wait for one flush")
+            waited |= mine
+            for one in every_action(threads[number]):
+                if one.get("work", "").__class__ is str and str(one.get("work")).startswith(
+                    "flush"
+                ):
+                    one["after"] = [f"last {names[-1]}"]
+        self.waited |= waited
+        kept = {key: value for key, value in item.items() if key != PLAYED}
+        self.out.append({**kept, "threads": threads})
+        return True
+
+    def go_marked(self, thread: list[Item], last: str) -> bool:
+        """Issue a thread, with a mark behind the submission of a member."""
+        place = next(at for at, one in enumerate(thread)
+                     if any(inner.get("id") == last for inner in every_action([one])))  # fmt: skip
+        if thread[place].get("id") != last:
+            raise OracleUnsupported("the last member in a thread of a thread")
+        if not self.go(thread[: place + 1]):
+            return False
+        self.out.append({"op": "compute", "op_name": "mark", "id": f"last {last}"})
+        return self.go(thread[place + 1 :])
+
+    def refuse_early(self, thread: list[Item], names: list[str], known: set[str]) -> None:
+        """Refuse waits for members that may come before the last of them."""
+        is_behind = False
+        for one in thread:
+            inner = list(every_action([one]))
+            waits = [{self.works[w] for w in self.names(i)} for i in inner if i["op"] in WAITS]
+            if one["op"] == "wait":
+                is_behind |= any(names[-1] in wait for wait in waits)
+            if not is_behind and any(wait - known for wait in waits):
+                raise OracleUnsupported("a thread waits for what may leave later")
 
     def aside(
         self, thread: list[Item], done: set[str], *, is_closed: bool

@@ -132,8 +132,36 @@ def waits_in_blocks(plan: Item, rng: random.Random) -> None:
         plan["ranks"][str(rank)]["actions"] = [*program[:first], block, *program[last:]]
 
 
+def late_waits(plan: Item, rng: random.Random) -> None:
+    """Put waits into a thread beside the one that submits what they wait for."""
+    for rank, calls in enumerate(beside(plan, rng)):
+        program = split(plan["ranks"][str(rank)]["actions"], rng)
+        waits = [at for at, item in enumerate(program) if item["op"] == "wait"]
+        if not waits or (rank and rng.random() < 0.4):
+            plan["ranks"][str(rank)]["actions"] = spread(program, calls, rng)
+            continue
+        first = 0 if rng.random() < 0.7 else rng.randint(0, waits[0])
+        last = waits[-1] + 1
+        inside = [one for one in program[first:last] if one["op"] != "wait"]
+        others = [one for one in program[first:last] if one["op"] == "wait"]
+        if len(others) > 1 and rng.random() < 0.9:  # one wait for all
+            others = [{"op": "wait", "work": [name for one in others for name in works(one)]}]
+        for call in calls:
+            thread = inside if rng.random() < 0.3 else others
+            thread.insert(rng.randint(0, len(thread)), call)
+        threads = [inside, others]
+        rng.shuffle(threads)
+        block = {"op": "threads", "threads": threads}
+        plan["ranks"][str(rank)]["actions"] = [*program[:first], block, *program[last:]]
+
+
+def works(item: Item) -> list[str]:
+    """Return the handles that an action names."""
+    return [item["work"]] if isinstance(item["work"], str) else list(item["work"])
+
+
 SHAPES: tuple[Callable[[Item, random.Random], None], ...] = (
-    in_thread, waits_in_threads, waits_in_blocks,
+    in_thread, waits_in_threads, waits_in_blocks, late_waits,
 )  # fmt: skip
 
 

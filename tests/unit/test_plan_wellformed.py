@@ -429,7 +429,7 @@ def test_fused_members_are_called_on_the_group_of_their_buffer() -> None:
 
     assert len(plan("g", "h").build().fusion) == 2
     for groups in ((None,), ("g",), ("h",), ("g", None)):
-        with pytest.raises(PlanError, match="called on group [gh], while the fused buffer is of"):
+        with pytest.raises(PlanError, match=r"called on group [gh], while the fused buffer is of"):
             plan(*groups).build()
     with pytest.raises(PlanError, match="called on group world, while the fused buffer is of"):
         plan("g", "h", called="world").build()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FORK, JOIN = "fork", "join"
 """The ``op`` of the ends of a thread that is played; of no plan."""
+MAY_LEAVE = "a wait in a thread for a member of a fused buffer that may leave later"
 TWICE = "waits for one flush in two threads, or in any order in a block"
 
 
@@ -151,11 +152,13 @@ class Side:
 
     Attributes:
         places: The actions that are left, in the order in which they are written.
+        token: The name of an action of the thread beside it that every wait comes behind.
     """
 
     def __init__(self, launches: Launches, apart: set[str], *, is_closed: bool) -> None:
         self.launches, self.apart, self.is_closed = launches, apart, is_closed
         self.places: list[int] = []
+        self.token: str | None = None
 
     def named(
         self, item: Any, places: Iterator[int], done: Streams, *, in_chain: bool = True
@@ -213,10 +216,10 @@ class Side:
         for name in named:
             if member_of[name] not in self.launches.flush_of:
                 if not (self.is_closed and in_chain) or "after" in item:
-                    raise UndecidedError(
-                        "a wait in a thread for a member of a fused buffer that may leave later"
-                    )
+                    raise UndecidedError(MAY_LEAVE)
                 issued, origins = self.launches.forced(name, place)
+                if self.token is not None:  # behind what is submitted in the thread beside it
+                    issued = [{**one, "after": [self.token]} for one in issued]
                 out += issued
                 self.places += origins
             flush = self.launches.flush_of.get(member_of[name])

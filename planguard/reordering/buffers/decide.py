@@ -26,7 +26,6 @@ from planguard.plan.content import has_kind
 from planguard.plan.nodes import op_name
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.agreement import agreements
-from planguard.reordering.buffers.background import beside
 from planguard.reordering.buffers.beside import FORK, JOIN
 from planguard.reordering.buffers.each_order import over_orders_of_blocks
 from planguard.reordering.buffers.early import stuck_early
@@ -49,6 +48,7 @@ from planguard.reordering.buffers.findings import (
 from planguard.reordering.buffers.identity import identify
 from planguard.reordering.buffers.largest_safe import largest_safe
 from planguard.reordering.buffers.merge import EveryRankError, merge
+from planguard.reordering.buffers.negotiated.background import beside
 from planguard.reordering.buffers.open import opened, stands_of, ways
 from planguard.reordering.buffers.play import play
 from planguard.reordering.buffers.rank import PLAIN, blocks_in

@@ -90,7 +90,7 @@ def conflict(
         shared: Whether the order of different communicators plays a part, too.
         alone: Groups of one rank: what is issued there completes by itself, in any order.
     """
-    if any(leaf.fields["op"] in _BEYOND for leaf in _others(rank)):
+    if rank.late or any(leaf.fields["op"] in _BEYOND for leaf in _others(rank)):
         return Conflict((), None)
     events: list[Event] = []
     for held in rank.held:

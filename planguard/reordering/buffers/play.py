@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.taking import Anew
-from planguard.plan.vocabulary import HANDLES
+from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 from planguard.reordering.blocks import Block, Plain
-from planguard.reordering.buffers.beside import FORK, JOIN, TWICE, Fork, Join, Side
+from planguard.reordering.buffers.beside import FORK, JOIN, MAY_LEAVE, TWICE, Fork, Join, Side
 from planguard.reordering.buffers.policies import Coordinated, make_policy
 
 if TYPE_CHECKING:
@@ -77,6 +77,42 @@ class Played:
     taken: list[Taken] | None = field(default_factory=list)
 
 
+class _Late:
+    """Threads whose waits are known when the one beside them has ended.
+
+    Attributes:
+        part: Where they begin.
+        fork: What was written there.
+        left: Members that are to be submitted in the thread that is played.
+        waited: What was waited for before.
+        token: The name of the place behind the last submission.
+        launched: Members that were launched before.
+        last: The member that was submitted last.
+    """
+
+    def __init__(
+        self,
+        part: Fork,
+        fork: dict[str, Any],
+        members: frozenset[int],
+        waited: Streams,
+        token: str,
+    ) -> None:
+        self.part, self.fork, self.waited, self.token = part, fork, waited, token
+        self.left = set(members)
+        self.launched: set[tuple[int, int]] = set()
+        self.last: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A thread that is played: what others wait for meanwhile, and their actions behind it."""
+
+    mine: Streams
+    places: list[int]
+    late: _Late | None = None
+
+
 def play(
     rank: FusedRank,
     order: Sequence[int],
@@ -116,7 +152,7 @@ class _Player:
         self.ids: set[str] = set()
         self.elements = {id(leaf) for leaf in rank.leaves}
         self.waited: Streams = {}
-        self.forks: list[tuple[Streams, list[int]]] = []
+        self.forks: list[_Opened] = []
         self.handles = ranks.handles(rank.order.rank)
         self.turn: int | None = None
         self.count = 0
@@ -157,7 +193,7 @@ class _Player:
             elif isinstance(part, Block):
                 self._block(part, item, number)
             elif isinstance(part, Fork):
-                self._fork(part)
+                self._fork(part, number)
             elif isinstance(part, Join):
                 self._join()
             elif not self._leaf(part, item):
@@ -177,8 +213,18 @@ class _Player:
         self.waited |= mine
         self._write(left[0], side.places)
 
-    def _fork(self, part: Fork) -> None:
-        """Begin a thread: the others are written, and what they wait for is known now."""
+    def _fork(self, part: Fork, number: int) -> None:
+        """Begin a thread: the others are written, and what they wait for is known now.
+
+        Where some wait for what is submitted in the thread it is known when that ends.
+        """
+        if number in self.rank.late:
+            fork = {"op": FORK, "kept": part.kept, "before": [], "behind": []}
+            self._write(fork, [])
+            late = _Late(part, fork, self.rank.late[number], self.waited.copy(), f"~{number}")
+            late.launched |= self.flush_of.keys()
+            self.forks.append(_Opened({}, [], late))
+            return
         side = self._side(is_closed=False)
         written: list[list[Any]] = []
         places: list[list[int]] = []
@@ -195,15 +241,53 @@ class _Player:
             side.places = []
         fork = {"op": FORK, "kept": part.kept, "before": written[0], "behind": written[1]}
         self._write(fork, places[0])
-        self.forks.append((mine, places[1]))
+        self.forks.append(_Opened(mine, places[1]))
 
     def _join(self) -> None:
-        mine, places = self.forks.pop()
+        opened = self.forks.pop()
+        mine, places = opened.mine, opened.places
+        if opened.late is not None:
+            mine, places = self._behind(opened.late)
         self.waited |= mine
         self._write({"op": JOIN}, places)
 
+    def _behind(self, late: _Late) -> tuple[Streams, list[int]]:
+        """Write the threads beside one that has ended, whose waits come behind all it submitted."""
+        if late.left:  # it is stuck in front of that
+            raise UndecidedError(MAY_LEAVE)
+        threads = [*late.part.before[0], *late.part.behind[0]]
+        for thread in threads:
+            self._refuse_earlier(thread, late, is_behind=False)
+        side = self._side(is_closed=True)
+        side.token = late.token
+        actions = (*late.part.before[1], *late.part.behind[1])
+        found, mine = side.named({"op": "threads", "threads": threads}, iter(actions), late.waited)
+        if not (mine.keys() - late.waited.keys()).isdisjoint(
+            self.waited.keys() - late.waited.keys()
+        ):
+            raise UndecidedError(TWICE)
+        late.fork["behind"] = found[0]["threads"]
+        return mine, side.places
+
+    def _refuse_earlier(self, items: Sequence[Any], late: _Late, *, is_behind: bool) -> None:
+        """Refuse a wait that may come before all members of the thread beside it are submitted.
+
+        A wait comes behind what it names, so one that names the last of them is behind all.
+        """
+        for item in items:
+            inner = [item] if isinstance(item, list) else item.get(ORDER_BLOCKS.get(item["op"], ""))
+            if inner is not None:
+                for entry in item if isinstance(item, list) else inner:
+                    one = entry if isinstance(entry, list) else [entry]
+                    self._refuse_earlier(one, late, is_behind=is_behind)
+                continue
+            named = {self.member_of[name] for name in self._named(item)}
+            is_behind |= late.last in named
+            if named - late.launched and not is_behind:
+                raise UndecidedError(MAY_LEAVE)
+
     def _side(self, *, is_closed: bool) -> Side:
-        apart = {handle for mine, _ in self.forks for handle in mine}
+        apart = {handle for opened in self.forks for handle in opened.mine}
         return Side(self, apart, is_closed=is_closed)
 
     def forced(self, work: str, place: int) -> tuple[list[dict[str, Any]], list[int]]:
@@ -257,9 +341,22 @@ class _Player:
         for flush in self.policies[number].arrive(at):
             self._launch(number, flush)
         self._together(number)
+        self._submitted(element, leaf)
         if leaf.fields.get("async"):
             return True
         return self._settle([(number, at)], leaf, {"op": "wait"}, [])
+
+    def _submitted(self, element: int, leaf: Leaf) -> None:
+        """Say where the last member of a thread is submitted that others wait for beside it."""
+        for opened in self.forks:
+            late = opened.late
+            if late is None or element not in late.left:
+                continue
+            late.left.discard(element)
+            if not late.left:
+                late.last = self.rank.owner[element]
+                token = {"op": "compute", "op_name": "submit", "id": late.token}
+                self._write(token, [leaf.action])
 
     def _cluster(self, number: int) -> str | None:
         agreed = self.agreed.get(self.rank.held[number].buffer.id)
@@ -343,7 +440,7 @@ class _Player:
                 return False
             handle = self.flush_of[number, at]
             self._refuse_streams(handle, item)
-            if any(handle in mine for mine, _ in self.forks):
+            if any(handle in opened.mine for opened in self.forks):
                 raise UndecidedError(TWICE)
             if handle not in self.waited and handle not in names:
                 names.append(handle)

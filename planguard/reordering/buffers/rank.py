@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from planguard.execution.findings.reason import UndecidedError
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, bits
+from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.beside import Fork, Join
 from planguard.reordering.buffers.members import Ready, home_of, size_of
 
@@ -78,6 +79,28 @@ class FusedRank:
             if depth:
                 found.append(number)
         return frozenset(found)
+
+    @cached_property
+    def late(self) -> dict[int, frozenset[int]]:
+        """By where a thread begins: its members, if others beside it wait for some of them."""
+        found: dict[int, frozenset[int]] = {}
+        open_forks: list[int] = []
+        inside: dict[int, set[int]] = {}
+        for number, part in enumerate(self.order.parts):
+            if isinstance(part, Fork):
+                open_forks.append(number)
+                inside[number] = set()
+            elif isinstance(part, Join):
+                open_forks.pop()
+            for fork in open_forks:
+                inside[fork].add(number)
+        for number, parts in inside.items():
+            members = [at for at in self.owner if self.parts[at] in parts]
+            works = {self.leaves[at].fields.get("work") for at in members}
+            calls = leaves([self.items[number]])
+            if any(one["op"] in HANDLES and not works.isdisjoint(_handles(one)) for one in calls):
+                found[number] = frozenset(members)
+        return found
 
     @property
     def usual(self) -> Extension:
@@ -199,6 +222,11 @@ def fused_rank(
     return FusedRank(
         order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner, spans
     )
+
+
+def _handles(fields: dict[str, Any]) -> list[Any]:
+    work = fields.get("work", [])
+    return [work] if isinstance(work, str) else list(work)
 
 
 def _waits_inside(block: Block, item: dict[str, Any], works: set[str]) -> bool:

@@ -155,6 +155,7 @@ class _Hosts:
         tokens.call(action)
         put(created)
         tokens.turn(action)
+        tokens.made(action)  # its handle is there once its communicator is
         if action in launch:
             self.out.put(launch[action], ARRIVE)
         put(others)

@@ -175,9 +175,12 @@ class Tokens:
         self.out.put(self.joins[block], AWAIT)
 
     def call(self, action: int) -> None:
-        """Make a call, once those have been made that its thread waits for."""
+        """Begin a call, once those have been made that its thread waits for."""
         for other in self.calls[action].after:
             self.out.put(self.called[other], AWAIT)
+
+    def made(self, action: int) -> None:
+        """Say that a call has been made, behind what it makes first: others may wait for that."""
         if action in self.called:
             self.out.put(self.called[action], ARRIVE)
 
@@ -256,6 +259,7 @@ class _Split:
                     first = len(self.out.code)
                     tokens.call(action)
                     tokens.turn(action)
+                    tokens.made(action)
                     self.out.heads |= dict.fromkeys(range(first, len(self.out.code)), action)
                     is_last = calls[action].is_last
                     (self.out.arrive_only if is_last else self.out.copy_all)(made[action])

@@ -17,7 +17,7 @@ from planguard.plan.fixed import AT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planguard.reordering.buffers.launched import Element, Program
+    from planguard.reordering.buffers.negotiated.launched import Element, Program
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from planguard.reordering.buffers.rank import extensions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planguard.reordering.buffers.launched import Member, Program
+    from planguard.reordering.buffers.negotiated.launched import Member, Program
     from planguard.reordering.buffers.ranks import Ranks
     from planguard.reordering.threads.created import Communicator
 

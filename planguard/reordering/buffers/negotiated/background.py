@@ -29,14 +29,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from planguard.errors import OrderError
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
-from planguard.reordering.buffers.at_once import at_once
 from planguard.reordering.buffers.findings import moved, standing
-from planguard.reordering.buffers.in_thread import in_threads
-from planguard.reordering.buffers.launched import (
+from planguard.reordering.buffers.merge import EveryRankError
+from planguard.reordering.buffers.negotiated.at_once import at_once
+from planguard.reordering.buffers.negotiated.in_thread import in_threads
+from planguard.reordering.buffers.negotiated.launched import (
     handles_of,
     in_full,
     launched,
@@ -44,11 +46,15 @@ from planguard.reordering.buffers.launched import (
     taken,
     told,
 )
-from planguard.reordering.buffers.merge import EveryRankError
-from planguard.reordering.buffers.never import waits_for_ever
+from planguard.reordering.buffers.negotiated.never import waits_for_ever
+from planguard.reordering.buffers.negotiated.stalled import stalled
+from planguard.reordering.buffers.negotiated.waited import (
+    ORDERS,
+    holds_nobody_up,
+    orders_of,
+    waited,
+)
 from planguard.reordering.buffers.policies import own_of
-from planguard.reordering.buffers.stalled import stalled
-from planguard.reordering.buffers.waited import ORDERS, holds_nobody_up, orders_of, waited
 from planguard.semantics.model import Family
 from planguard.verdict import Outcome
 
@@ -57,10 +63,10 @@ if TYPE_CHECKING:
 
     from planguard.plan.fixed import FixedPlan
     from planguard.plan.plan import Plan
-    from planguard.reordering.buffers.launched import Member, Program
+    from planguard.reordering.buffers.negotiated.launched import Member, Program
+    from planguard.reordering.buffers.negotiated.stalled import Stall
+    from planguard.reordering.buffers.negotiated.waited import Waited
     from planguard.reordering.buffers.ranks import Ranks
-    from planguard.reordering.buffers.stalled import Stall
-    from planguard.reordering.buffers.waited import Waited
     from planguard.reordering.threads.created import Communicator
     from planguard.semantics.model import ExecutionModel
     from planguard.verdict import Finding, Verdict
@@ -74,6 +80,20 @@ _STANDS = QUEUED | {"init"}
 
 
 def beside(
+    ranks: Ranks,
+    plan: Plan,
+    rules: ExecutionModel,
+    decide: Callable[[Plan], Verdict],
+    refused: UndecidedError,
+) -> Verdict:
+    """Decide a plan whose negotiated members are launched in the background: see ``_beside``."""
+    try:
+        return _beside(ranks, plan, rules, decide, refused)
+    except OrderError:  # what stands for members is no valid program
+        raise refused from None
+
+
+def _beside(
     ranks: Ranks,
     plan: Plan,
     rules: ExecutionModel,

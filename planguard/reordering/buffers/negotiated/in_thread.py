@@ -70,7 +70,7 @@ def in_threads(
     ]
     everyone = ranks.members[group]
     names = {frozenset(programs[rank].members) for rank in everyone}
-    if len(names) > 1 or len(everyone) < 2:
+    if len(names) > 1 or len(everyone) < 2 or frozenset() in names:
         raise refused  # what some rank never submits is launched by nobody
     (shared,) = names
     orders = list(itertools.islice(itertools.permutations(sorted(shared)), MOST))
