@@ -254,6 +254,7 @@ def _work(node: Any) -> str:
 
 
 _REPEAT, _BIND, _WAIT = int(Kind.REPEAT), int(Kind.BIND), int(Kind.WAIT)
+_RECORD, _AWAIT = int(Kind.EVENT_RECORD), int(Kind.EVENT_WAIT)
 _ACTIVE = frozenset(
     int(kind)
     for kind in (
@@ -298,9 +299,31 @@ def _of_program(code: CompiledPlan, index: int, *, device: bool) -> list[Hazard]
         return []
     if not plain & _INTERESTING and _is_clean(program, code):
         return []
+    if _only_events(ops) and _records_first(program):
+        return []
     walk = _Walk(code, program, index, device)
     walk.block(0, len(program), 0)
     return walk.finish()
+
+
+def _only_events(ops: set[int]) -> bool:
+    """Tell whether nothing is ever in flight, so that events alone can be wrong."""
+    return not any(op & ASYNC and op & KIND_MASK in LAUNCHES for op in ops)
+
+
+def _records_first(program: Program) -> bool:
+    """Tell whether every event is recorded in front of its waits, in the order of the words.
+
+    What a loop waits for and records further down in its body is left to the walk.
+    """
+    words = program.code
+    recorded: set[int] = set()
+    for op, event in zip(words[::WORDS], words[1::WORDS], strict=True):
+        if op == _RECORD:
+            recorded.add(event)
+        elif op == _AWAIT and event not in recorded:
+            return False
+    return True
 
 
 def _is_clean(program: Program, code: CompiledPlan) -> bool:
