@@ -23,6 +23,7 @@ A wait for any or some that may have ended an action makes what is missing a war
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.code import CompiledPlan, Program
 
+_READS, _WRITES = attrgetter("reads"), attrgetter("writes")
 _LISTS: frozenset[type] = frozenset({Batch, Coalesced})
 HAZARDS = frozenset({"PG301", "PG304", "PG305", "PG306", "PG308", "PG309", "PG310"})
 """Codes of this module. PG308 is also the code of ranks that a dropped handle leaves stuck."""
@@ -330,7 +332,6 @@ def _is_clean(program: Program, code: CompiledPlan) -> bool:
     """Tell whether a program waits for all it starts, and names no buffer that could be touched."""
     if left_running(program, code.aux) != set():
         return False
-    return all(
-        node.reads is node.writes is UNSET and node.__class__ is not Coalesced
-        for node in program.nodes
-    )
+    nodes = program.nodes  # of programs of many classes a field is asked for in one go
+    absent = [list(map(field, nodes)).count(UNSET) for field in (_READS, _WRITES)]
+    return absent == [len(nodes)] * 2 and Coalesced not in set(map(type, nodes))
