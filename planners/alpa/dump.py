@@ -175,10 +175,9 @@ def _instructions(at: At, tasks: dict[str, Task]) -> tuple[Instruction, ...] | N
 
 
 def _flat(uuids: Uuids) -> tuple[int, ...]:
-    for one in uuids:
-        if one.__class__ is list:
-            inner = [some if isinstance(some, list) else [some] for some in uuids]
-            return tuple([uuid for some in inner for uuid in some])
+    if list in map(type, uuids):
+        inner = [some if isinstance(some, list) else [some] for some in uuids]
+        return tuple([uuid for some in inner for uuid in some])
     return tuple(uuids)  # type: ignore[arg-type]
 
 

@@ -231,13 +231,16 @@ class HostExpander:
         if self.traces and not has_text and not self._is_utility(instruction):
             self.bare[shown] = None
         done = Plain(origin, "compute", (("op_name", shown),))
+        made: dict[int, list[Step]] = {}
         for rank, trace in self.traces.items():
             if stage is not None and has_text:
                 inside = self._stages.of(instruction.task, stage, self._host, rank)
                 if inside.doubts:
                     trace.doubts |= inside.doubts
-                skipped = stage.sync_channels if instruction.skips_sync else frozenset()
-                trace.steps += _embedded(inside.steps, origin, skipped)
+                if id(inside) not in made:
+                    skipped = stage.sync_channels if instruction.skips_sync else frozenset()
+                    made[id(inside)] = _embedded(inside.steps, origin, skipped)
+                trace.steps += made[id(inside)]
             trace.steps.append(done)
 
     def _is_utility(self, instruction: Instruction) -> bool:

@@ -73,9 +73,10 @@ def emit(
     sends = {rank: list(leaves(row)) for rank, row in rows.items()}
     labels = Labels(sends)
     names = Names(plan, labels.keys, families)
+    made: dict[int, Row] | None = {} if len(rows) > 1 else None
     for rank, row in rows.items():
         ranks = rank if families is None else f"0-{plan.world_size - 1}"
-        writer = Writer(plan.program(ranks), rank, files, names, labels, options)
+        writer = Writer(plan.program(ranks), rank, files, names, labels, options, made)
         writer.begin(row)
         writer.write(row)
     found = _overlap_doubts(rows, options) if overlap else []
@@ -214,6 +215,7 @@ class Writer:
         names: Names,
         labels: Labels,
         options: XlaOptions,
+        made: dict[int, Row] | None,
     ) -> None:
         self._program = program
         self._rank = rank
@@ -221,6 +223,7 @@ class Writer:
         self._names = names
         self._labels = labels
         self._options = options
+        self._made = made
         self._started: set[str] = set()
 
     def begin(self, row: Sequence[Step]) -> None:
@@ -239,7 +242,9 @@ class Writer:
         """Return the actions of steps, as a plan file has them."""
         write = self.WRITERS
         if self._options.launch_order != "free":
-            return [row for step in steps if (row := write[step.__class__](self, step))]
+            if self._made is None:
+                return [row for step in steps if (row := write[step.__class__](self, step))]
+            return [row for step in steps if (row := self._once(step, self._made))]
         rows: list[Row] = []
         place = 0
         while place < len(steps):
@@ -251,6 +256,17 @@ class Writer:
                 rows.append(row)
             place += max(run, 1)
         return rows
+
+    def _once(self, step: Step, made: dict[int, Row]) -> Row:
+        """Return the action of a step; one that several ranks take has one, where it can."""
+        row = made.get(id(step))
+        if row is None:
+            kind = step.__class__
+            row = self.WRITERS[kind](self, step)
+            # A handle is started on each rank, and what has no label is counted on each.
+            if kind is Plain or (kind is Collective and "label" in row and "work" not in row):
+                made[id(step)] = row
+        return row
 
     def _row(self, step: Step) -> Row:
         """Return the action of a step; empty where it is none on this rank."""

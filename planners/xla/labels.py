@@ -37,11 +37,12 @@ def leaves(steps: Sequence[Step]) -> Iterator[Sending]:
 
 def key_of(step: Sending) -> Key:
     """Return the communicator of a step."""
-    if isinstance(step, Collective):
-        return "", step.group
-    if isinstance(step, Message):
-        return "sendrecv" + step.pipeline, step.domain
-    return "p2p", step.domain
+    kind = step.__class__
+    if kind is Collective:
+        return "", step.group  # type: ignore[union-attr]
+    if kind is Message:
+        return "sendrecv" + step.pipeline, step.domain  # type: ignore[union-attr]
+    return "p2p", step.domain  # type: ignore[union-attr]
 
 
 class Labels:
