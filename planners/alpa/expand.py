@@ -63,12 +63,16 @@ class HostExpander:
 
     def run(self) -> dict[int, Trace]:
         """Expand all instructions, up to one that uses a buffer that is not there."""
+        tasks = self._dump.tasks
         for instruction in self._dump.programs[self._host.worker]:
             missing = self._missing(instruction)
             if missing is not None:
                 self._stop(instruction, missing)
                 break
-            self._expand(instruction)
+            if instruction.op == "RUN":
+                self._run(instruction)
+            elif instruction.op != "FREE":
+                self._reshard(instruction, tasks[instruction.task])
         else:
             self._drain()
         return self.traces
@@ -101,14 +105,6 @@ class HostExpander:
 
     def _origin(self, instruction: Instruction, name: str) -> Origin:
         return Origin(0, name, "", instruction.number, self._host.worker)
-
-    def _expand(self, instruction: Instruction) -> None:
-        if instruction.op == "RUN":
-            self._run(instruction)
-        elif instruction.op == "FREE":
-            return
-        else:
-            self._reshard(instruction, self._dump.tasks[instruction.task])
 
     # --- resharding --------------------------------------------------------------------------
 

@@ -244,7 +244,7 @@ class Writer:
         if self._options.launch_order != "free":
             if self._made is None:
                 return [row for step in steps if (row := write[step.__class__](self, step))]
-            return [row for step in steps if (row := self._once(step, self._made))]
+            return self._shared(steps, self._made)
         rows: list[Row] = []
         place = 0
         while place < len(steps):
@@ -257,16 +257,20 @@ class Writer:
             place += max(run, 1)
         return rows
 
-    def _once(self, step: Step, made: dict[int, Row]) -> Row:
-        """Return the action of a step; one that several ranks take has one, where it can."""
-        row = made.get(id(step))
-        if row is None:
-            kind = step.__class__
-            row = self.WRITERS[kind](self, step)
-            # A handle is started on each rank, and what has no label is counted on each.
-            if kind is Plain or (kind is Collective and "label" in row and "work" not in row):
-                made[id(step)] = row
-        return row
+    def _shared(self, steps: Sequence[Step], made: dict[int, Row]) -> list[Row]:
+        """Return the actions of steps; one that several ranks take has one action, where it can."""
+        write, rows = self.WRITERS, []
+        for step in steps:
+            row = made.get(id(step))
+            if row is None:
+                kind = step.__class__
+                row = write[kind](self, step)
+                # A handle is started on each rank, and what has no label is counted on each.
+                if kind is Plain or (kind is Collective and "label" in row and "work" not in row):
+                    made[id(step)] = row
+            if row:
+                rows.append(row)
+        return rows
 
     def _row(self, step: Step) -> Row:
         """Return the action of a step; empty where it is none on this rank."""
@@ -281,9 +285,7 @@ class Writer:
         return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
 
     def _plain(self, step: Plain) -> Row:
-        row: Row = {"op": step.op, "src": self._src(step.origin)}
-        row.update(step.fields)
-        return row
+        return {"op": step.op, "src": self._src(step.origin), **dict(step.fields)}
 
     def _choice(self, step: Choice) -> Row:
         branches = [self._rows(branch) for branch in step.branches]
@@ -337,7 +339,10 @@ class Writer:
             row["op"], row["work"] = f"i{row['op']}", _work(step.handle)
         if step.stream is not None:
             row["stream"] = step.stream
-        row.update(_size(step.part))
+        if step.part.bytes is not None:
+            row["bytes"] = step.part.bytes
+        if step.part.dtype is not None:
+            row["dtype"] = step.part.dtype
         return row
 
     def _src(self, origin: Origin) -> tuple[str, int, str]:

@@ -85,7 +85,9 @@ class Labels:
         naming = self._naming.get(key)
         if naming is None:
             naming = self._choose(key)
-        allowed, text = self._chosen[key], naming(origin)
+        allowed = self._chosen[key]
+        # Most origins are named by what this asks of them, so it is asked here.
+        text = naming(origin) if origin.round or naming is not _by_name else origin.name
         if not text or (allowed is not None and not allowed.get(text, False)):
             self.missing += 1
             return None
