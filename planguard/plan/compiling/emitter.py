@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET, Struct
@@ -60,6 +61,7 @@ class Emitter:
         # Outside loops a label word is the label's id, which all programs share.
         self._labels = tables.labels.ids
         self._memo = tables.memo
+        self._handles = self.names.handles
 
     def block(self, actions: Sequence[n.Action]) -> None:
         """Emit a list of actions in order."""
@@ -85,7 +87,9 @@ class Emitter:
         self.nodes.append(node)
 
     def _label(self, node: n.Node, text: str) -> int:
-        word = self._labels[text] = self.tables.labels.word(node, text, self.times)
+        labels = self.tables.labels
+        word = labels.word(node, text, self.times) if self.times else labels.new(text)
+        self._labels[text] = word
         return word
 
     def _stream(self, node: n.Node) -> int:
@@ -107,12 +111,9 @@ class Emitter:
     # Explicit plans hold one of these per action, so both look up one memo by the compared fields
     # and leave everything else to the slower path behind it.
 
-    def _send(self, node: Any, kind: int) -> None:
-        if node.mode is not UNSET:
-            kind = kind & ASYNC | SEND_KIND[node.mode]
-        self._point_to_point(node, kind)
-
     def _point_to_point(self, node: Any, kind: int) -> None:
+        if kind in _SENDING and node.mode is not UNSET:
+            kind = kind & ASYNC | SEND_KIND[node.mode]
         peer = node.peer
         if peer.__class__ is dict:  # with its types: a step that is true is none, and equals 1
             peer = (*peer.items(), *map(type, peer.values()))
@@ -125,7 +126,10 @@ class Emitter:
             if node.shape is UNSET:
                 self._memo[key] = found
         ref, sig = found
-        handle = 0 if node.work is UNSET else self._handle(node, kind & ASYNC)
+        work, handle = node.work, 0
+        if work is not UNSET:
+            slot = self._handles.get(work) if kind & ASYNC else None
+            handle = self._handle(node, kind & ASYNC) if slot is None else slot + 1
         if self.in_batch:
             kind = kind & ~ASYNC | MEMBER
         text, stream = node.label, node.stream
@@ -227,8 +231,9 @@ class Emitter:
 
     def _wait(self, node: n.Wait, _: int) -> None:
         works = node.work
-        if isinstance(works, str):  # most waits: one handle, for which all modes are the same
-            self._word(node, _WAIT, self.names.handle(works))
+        if works.__class__ is str:  # most waits: one handle, for which all modes are the same
+            slot = self._handles.get(works)
+            self._word(node, _WAIT, self.names.handle(works) if slot is None else slot)
             return
         mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
         if not works:
@@ -339,8 +344,8 @@ class Emitter:
             self.nodes.append(node)
 
     HANDLERS: ClassVar[dict[type, tuple[Callable[[Emitter, Any, int], None], int]]] = {
-        n.Send: (_send, int(Kind.SEND)),
-        n.Isend: (_send, int(Kind.SEND | ASYNC)),
+        n.Send: (_point_to_point, int(Kind.SEND)),
+        n.Isend: (_point_to_point, int(Kind.SEND | ASYNC)),
         n.Recv: (_point_to_point, int(Kind.RECV)),
         n.Irecv: (_point_to_point, int(Kind.RECV | ASYNC)),
         n.Probe: (_probe, int(Kind.PROBE)),
@@ -376,6 +381,20 @@ Emitter.HANDLERS.update(
 )
 
 
+def _of_one_class(method: Any) -> Any:
+    """Return a copy of a method for one class of records.
+
+    Where code reads a field, CPython keeps how it found it in the class that was there before; of
+    a method for several classes most fields are looked for anew (an eighth of a send's time).
+    """
+    return FunctionType(method.__code__.replace(), method.__globals__, method.__name__)
+
+
+Emitter.HANDLERS.update(
+    {cls: (_of_one_class(method), kind) for cls, (method, kind) in Emitter.HANDLERS.items()}
+)
+
+
 def _check_member(batch: n.Batch, member: Any, index: int) -> None:
     for field, attribute in (("work", "work"), ("async", "async_"), ("stream", "stream")):
         if getattr(member, attribute, UNSET) is not UNSET:
@@ -392,4 +411,5 @@ def _is_plain(node: Any) -> bool:
     return node.shape is UNSET and node.in_splits is UNSET and node.out_splits is UNSET
 
 
+_SENDING = frozenset({int(Kind.SEND), int(Kind.SEND | ASYNC)})
 _RECEIVING = frozenset({Kind.RECV, Kind.PROBE})

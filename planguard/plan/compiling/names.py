@@ -23,6 +23,7 @@ class ProgramNames:
 
     Attributes:
         slots: Slot names, in slot order: ``work:h``, ``id:f.{i}``, ``event:e``.
+        handles: Slot of every work handle.
         ids: Action of every id.
     """
 
@@ -31,7 +32,7 @@ class ProgramNames:
         self.ids: dict[str, Any] = {}
         self._fused = fused
         self._is_unrolled = is_unrolled
-        self._handles: dict[str, int] = {}
+        self.handles: dict[str, int] = {}
         self._events: dict[str, int] = {}
         self._referenced: dict[str, int | None] = {}
         self._loop_of: dict[str, n.Repeat | None] = {}
@@ -81,9 +82,9 @@ class ProgramNames:
 
     def handle(self, work: str) -> int:
         """Return the slot of a work handle."""
-        slot = self._handles.get(work)
+        slot = self.handles.get(work)
         if slot is None:
-            slot = self._handles[work] = self._new("work", work)
+            slot = self.handles[work] = self._new("work", work)
         return slot
 
     def event(self, event: str) -> int:
