@@ -109,14 +109,12 @@ class ProgramNames:
         self.ids[name] = node
         if self._loop is not None:
             self._loop_of[name] = self._loop
-        return self.slot(name) if name in self._referenced or self._fused else None
+        return self.slot(name)
 
     def slot(self, name: str) -> int | None:
         """Return the slot of an id, or None when nothing refers to it."""
-        if name not in self._referenced and name not in self._fused:
-            return None
         slot = self._referenced.get(name)
-        if slot is None:
+        if slot is None and (name in self._referenced or name in self._fused):
             slot = self._referenced[name] = self._new("id", name)
         return slot
 
