@@ -1,4 +1,7 @@
-"""Emitter: actions to instruction words, one method per kind of action."""
+"""Emitter: actions to instruction words, one method per kind of action.
+
+Above 400 lines: every kind of action has its method here, and they share one state.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ class Emitter:
         self._labels = tables.labels.ids
         self._memo = tables.memo
         self._handles = self.names.handles
+        self._streams: dict[str, int] = {}
 
     def block(self, actions: Sequence[n.Action]) -> None:
         """Emit a list of actions in order."""
@@ -81,9 +85,12 @@ class Emitter:
                 self._bind(node)
 
     def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0, *, sig: int = 0) -> None:
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        self.words += (op, a, b, sig, label, 0 if stream is UNSET else self._stream(node))
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
+        self.words += (op, a, b, sig, label, stream)
         self.nodes.append(node)
 
     def _label(self, node: n.Node, text: str) -> int:
@@ -93,11 +100,13 @@ class Emitter:
         return word
 
     def _stream(self, node: n.Node) -> int:
-        stream = self.tables.streams.id(node.stream)  # type: ignore[arg-type]
+        name: str = node.stream  # type: ignore[assignment]
+        stream = self.tables.streams.id(name)
         if stream > 255:
             hint = "name streams by role, not by iteration"
             message = "more than 256 streams in one plan"
-            raise Defect(node, "stream", message, value=node.stream, hint=hint)
+            raise Defect(node, "stream", message, value=name, hint=hint)
+        self._streams[name] = stream
         return stream
 
     def _bind(self, node: Any) -> None:
@@ -132,9 +141,11 @@ class Emitter:
             handle = self._handle(node, kind & ASYNC) if slot is None else slot + 1
         if self.in_batch:
             kind = kind & ~ASYNC | MEMBER
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        stream = 0 if stream is UNSET else self._stream(node)
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
@@ -172,9 +183,11 @@ class Emitter:
             kind |= MEMBER
         elif node.async_ is True:
             kind |= ASYNC
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        stream = 0 if stream is UNSET else self._stream(node)
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
@@ -261,7 +274,8 @@ class Emitter:
         self._word(node, Kind.HOST_SYNC, 0 if node.stream is UNSET else self._stream(node) + 1)
 
     def _event(self, node: n.EventRecord | n.EventWait, kind: int) -> None:
-        self._word(node, kind, self.names.event(node.event))
+        slot = self.names.events.get(node.event)
+        self._word(node, kind, self.names.event(node.event) if slot is None else slot)
 
     def _copy(self, node: n.Copy, kind: int) -> None:
         # Copies match nothing; their signature is their size, for pictures.

@@ -24,6 +24,7 @@ class ProgramNames:
     Attributes:
         slots: Slot names, in slot order: ``work:h``, ``id:f.{i}``, ``event:e``.
         handles: Slot of every work handle.
+        events: Slot of every event.
         ids: Action of every id.
     """
 
@@ -33,7 +34,7 @@ class ProgramNames:
         self._fused = fused
         self._is_unrolled = is_unrolled
         self.handles: dict[str, int] = {}
-        self._events: dict[str, int] = {}
+        self.events: dict[str, int] = {}
         self._referenced: dict[str, int | None] = {}
         self._loop_of: dict[str, n.Repeat | None] = {}
         self._loop: n.Repeat | None = None
@@ -89,9 +90,9 @@ class ProgramNames:
 
     def event(self, event: str) -> int:
         """Return the slot of an event."""
-        slot = self._events.get(event)
+        slot = self.events.get(event)
         if slot is None:
-            slot = self._events[event] = self._new("event", event)
+            slot = self.events[event] = self._new("event", event)
         return slot
 
     def _new(self, what: str, name: str) -> int:
