@@ -187,7 +187,7 @@ class _Rank:
         if found is None:  # one for all steps
             dtype, src = self.parameters[bucket[0]].dtype, self.parameters[bucket[0]].src
             dtype = _HOOK_DTYPES.get(self.options.comm_hook, dtype)
-            row = {"op": "all_reduce", "src": src, "label": "", "phase": "backward"}
+            row: Row = {"op": "all_reduce", "src": src, "label": "", "phase": "backward"}
             row |= plan_size(dtype, sum([self.counts[at] for at in bucket]))
             row |= {"group": "world", "async": True, "work": ""}
             found = self.reduced[bucket] = joined([self.names[at] for at in bucket]), row
@@ -197,7 +197,7 @@ class _Rank:
         """Return the reduction of the map that says which parameters were used."""
         works.append(self._work())
         src, size = self.parameters[0].src, plan_size("int32", len(self.parameters))
-        row = {"op": "all_reduce", "src": src, "label": f"iter{step} used parameters"}
+        row: Row = {"op": "all_reduce", "src": src, "label": f"iter{step} used parameters"}
         row |= {"phase": "backward", **size, "group": "world", "async": True, "work": works[-1]}
         return [row]
 

@@ -100,7 +100,8 @@ def split(text: str, *, angles: bool = False) -> list[str]:
     Raises:
         Unbalanced: Brackets do not match.
     """
-    parts, last, depth_at_end = [], 0, 0
+    parts: list[str] = []
+    last = depth_at_end = 0
     while not angles and (flat := _FLAT_PART.match(text, last)) is not None:
         end = flat.end()
         if end == len(text):
