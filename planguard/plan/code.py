@@ -7,6 +7,7 @@ of repetitions: groups stay families, loops stay loops.
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -64,6 +65,8 @@ class Program(Struct, frozen=True):
         slot_names: Name of every slot, for messages.
         ids: Action of every id.
         origins: For a program that had to be unrolled, identity of a copied action to its origin.
+        left: What ``reading.lifecycle.left_running`` found of these words, behind the words and
+            the lists that it found it of: the door asks, and whoever looks for hazards.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Program(Struct, frozen=True):
     slot_names: tuple[str, ...]
     ids: dict[str, Action] = field(default_factory=dict)
     origins: dict[int, Action] = field(default_factory=dict)
+    left: list[Any] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.code) // WORDS

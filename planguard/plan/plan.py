@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _GROUPS_SHOWN = 12
 """Most groups that an error names."""
+_FEW = 4
+"""Programs from which on the ranks of all are counted at once, not those of each by itself."""
 WALKED_AFTER = 8
 """Actions of a program that are looked up one by one; then the places of all are noted."""
 
@@ -218,10 +221,10 @@ class Plan:
     @cached_property
     def actions(self) -> int:
         """Number of actions of all ranks."""
-        counts = self.code.rank_program
-        return sum(
-            program.length * counts.count(index) for index, program in enumerate(self.code.programs)
-        )
+        counts, programs = self.code.rank_program, self.code.programs
+        if len(programs) < _FEW:
+            return sum(one.length * counts.count(index) for index, one in enumerate(programs))
+        return sum(programs[index].length * times for index, times in Counter(counts).items())
 
     def action_at(self, rank: int, index: int, member: int | None = None) -> ActionView:
         """Return a view of one action.

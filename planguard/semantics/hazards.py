@@ -23,6 +23,7 @@ A wait for any or some that may have ended an action makes what is missing a war
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from planguard.plan.code import CompiledPlan, Program
 
+_READS, _WRITES = attrgetter("reads"), attrgetter("writes")
 _LISTS: frozenset[type] = frozenset({Batch, Coalesced})
 HAZARDS = frozenset({"PG301", "PG304", "PG305", "PG306", "PG308", "PG309", "PG310"})
 """Codes of this module. PG308 is also the code of ranks that a dropped handle leaves stuck."""
@@ -254,6 +256,7 @@ def _work(node: Any) -> str:
 
 
 _REPEAT, _BIND, _WAIT = int(Kind.REPEAT), int(Kind.BIND), int(Kind.WAIT)
+_RECORD, _AWAIT = int(Kind.EVENT_RECORD), int(Kind.EVENT_WAIT)
 _ACTIVE = frozenset(
     int(kind)
     for kind in (
@@ -298,16 +301,37 @@ def _of_program(code: CompiledPlan, index: int, *, device: bool) -> list[Hazard]
         return []
     if not plain & _INTERESTING and _is_clean(program, code):
         return []
+    if _only_events(ops) and _records_first(program):
+        return []
     walk = _Walk(code, program, index, device)
     walk.block(0, len(program), 0)
     return walk.finish()
+
+
+def _only_events(ops: set[int]) -> bool:
+    """Tell whether nothing is ever in flight, so that events alone can be wrong."""
+    return not any(op & ASYNC and op & KIND_MASK in LAUNCHES for op in ops)
+
+
+def _records_first(program: Program) -> bool:
+    """Tell whether every event is recorded in front of its waits, in the order of the words.
+
+    What a loop waits for and records further down in its body is left to the walk.
+    """
+    words = program.code
+    recorded: set[int] = set()
+    for op, event in zip(words[::WORDS], words[1::WORDS], strict=True):
+        if op == _RECORD:
+            recorded.add(event)
+        elif op == _AWAIT and event not in recorded:
+            return False
+    return True
 
 
 def _is_clean(program: Program, code: CompiledPlan) -> bool:
     """Tell whether a program waits for all it starts, and names no buffer that could be touched."""
     if left_running(program, code.aux) != set():
         return False
-    return all(
-        node.reads is node.writes is UNSET and node.__class__ is not Coalesced
-        for node in program.nodes
-    )
+    nodes = program.nodes  # of programs of many classes a field is asked for in one go
+    absent = [list(map(field, nodes)).count(UNSET) for field in (_READS, _WRITES)]
+    return absent == [len(nodes)] * 2 and Coalesced not in set(map(type, nodes))

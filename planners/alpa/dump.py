@@ -134,7 +134,7 @@ def _programs(
 
 
 Uuid = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Uuids = list[Uuid | list[Uuid]]
+Uuids = tuple[Uuid | list[Uuid], ...]
 
 
 class Row(Struct, forbid_unknown_fields=True, gc=False, rename={"inputs": "in", "outputs": "out"}):
@@ -142,8 +142,8 @@ class Row(Struct, forbid_unknown_fields=True, gc=False, rename={"inputs": "in", 
 
     op: Literal["RUN", "SEND", "RECV", "BROADCAST", "FREE"]
     task: str | Uuid | None = None
-    inputs: Uuids = []
-    outputs: Uuids = []
+    inputs: Uuids = ()
+    outputs: Uuids = ()
     info: Annotated[str, Meta(max_length=200)] = ""
     set_empty_buffer: Any = None
     allgather_uuid: Uuid | None = None
@@ -165,21 +165,22 @@ def _instructions(at: At, tasks: dict[str, Task]) -> tuple[Instruction, ...] | N
             task = str(row.task)
             if row.op != "RUN" and (task not in tasks or tasks[task].mode != _MODES[row.op]):
                 return None
+        inputs, outputs = row.inputs, row.outputs
         found.append(
             Instruction(
-                row.op, path, number, task, _flat(row.inputs), _flat(row.outputs),
-                row.info, row.allgather_uuid is not None, row.skip_grad_sync,
+                row.op, path, number, task, _flat(inputs) if inputs else (),
+                _flat(outputs) if outputs else (), row.info, row.allgather_uuid is not None,
+                row.skip_grad_sync,
             )
         )  # fmt: skip
     return tuple(found)
 
 
 def _flat(uuids: Uuids) -> tuple[int, ...]:
-    for one in uuids:
-        if one.__class__ is list:
-            inner = [some if isinstance(some, list) else [some] for some in uuids]
-            return tuple([uuid for some in inner for uuid in some])
-    return tuple(uuids)  # type: ignore[arg-type]
+    if list not in map(type, uuids):
+        return uuids  # type: ignore[return-value]
+    inner = [some if isinstance(some, list) else [some] for some in uuids]
+    return tuple([uuid for some in inner for uuid in some])
 
 
 def _instruction(at: At, path: str, number: int, tasks: dict[str, Task]) -> Instruction:

@@ -63,12 +63,16 @@ class HostExpander:
 
     def run(self) -> dict[int, Trace]:
         """Expand all instructions, up to one that uses a buffer that is not there."""
+        tasks = self._dump.tasks
         for instruction in self._dump.programs[self._host.worker]:
             missing = self._missing(instruction)
             if missing is not None:
                 self._stop(instruction, missing)
                 break
-            self._expand(instruction)
+            if instruction.op == "RUN":
+                self._run(instruction)
+            elif instruction.op != "FREE":
+                self._reshard(instruction, tasks[instruction.task])
         else:
             self._drain()
         return self.traces
@@ -101,14 +105,6 @@ class HostExpander:
 
     def _origin(self, instruction: Instruction, name: str) -> Origin:
         return Origin(0, name, "", instruction.number, self._host.worker)
-
-    def _expand(self, instruction: Instruction) -> None:
-        if instruction.op == "RUN":
-            self._run(instruction)
-        elif instruction.op == "FREE":
-            return
-        else:
-            self._reshard(instruction, self._dump.tasks[instruction.task])
 
     # --- resharding --------------------------------------------------------------------------
 
@@ -231,13 +227,16 @@ class HostExpander:
         if self.traces and not has_text and not self._is_utility(instruction):
             self.bare[shown] = None
         done = Plain(origin, "compute", (("op_name", shown),))
+        made: dict[int, list[Step]] = {}
         for rank, trace in self.traces.items():
             if stage is not None and has_text:
                 inside = self._stages.of(instruction.task, stage, self._host, rank)
                 if inside.doubts:
                     trace.doubts |= inside.doubts
-                skipped = stage.sync_channels if instruction.skips_sync else frozenset()
-                trace.steps += _embedded(inside.steps, origin, skipped)
+                if id(inside) not in made:
+                    skipped = stage.sync_channels if instruction.skips_sync else frozenset()
+                    made[id(inside)] = _embedded(inside.steps, origin, skipped)
+                trace.steps += made[id(inside)]
             trace.steps.append(done)
 
     def _is_utility(self, instruction: Instruction) -> bool:

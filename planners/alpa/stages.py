@@ -37,7 +37,10 @@ class StageSteps:
         if key not in self._traces:
             translator, reach = self._read(task, stage, devices)
             device = devices.index(rank)
-            self._traces[key] = Walker(translator, reach, self._options, device).run()
+            trace = Walker(translator, reach, self._options, device).run()
+            # Devices that do the same have one trace, so that what is made of it is made once.
+            others = (known for (one, _), known in self._traces.items() if one == task)
+            self._traces[key] = next((known for known in others if known == trace), trace)
         return self._traces[key]
 
     def _read(self, task: str, stage: Stage, devices: tuple[int, ...]) -> tuple[Translator, Reach]:

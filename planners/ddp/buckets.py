@@ -48,16 +48,14 @@ def _of_torch(
     import torch
     import torch.distributed as dist
 
-    order = range(len(parameters)) if ready is None else ready
-    made: dict[tuple[tuple[int, ...], str], torch.Tensor] = {}  # of few shapes, mostly
-    tensors = []
-    for at in order:
-        shape, dtype = parameters[at].shape, parameters[at].dtype
-        tensor = made.get((shape, dtype))
-        if tensor is None:
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
-            made[shape, dtype] = tensor
-        tensors.append(tensor)
+    kinds = [(parameter.shape, parameter.dtype) for parameter in parameters]
+    made = {  # of few shapes, mostly
+        (shape, dtype): torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
+        for shape, dtype in set(kinds)
+    }
+    tensors = [made[kind] for kind in kinds]
+    if ready is not None:
+        tensors = [tensors[at] for at in ready]
     sparse = [parameter.sparse for parameter in parameters]
     buckets, _ = dist._compute_bucket_assignment_by_size(  # noqa: SLF001 - DDP itself calls it
         tensors, list(limits), sparse, [] if ready is None else list(ready)

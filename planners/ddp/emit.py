@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..common.calls import producer, write
+from ..common.calls import producer
 from ..common.module import unseen
 from .buckets import has_torch
-from .steps import rank_calls
+from .steps import rank_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def emit(job: Job[DdpOptions], builder: type[PlanBuilder]) -> Plan:
         classes.setdefault(key, []).append(rank)
         kept[key] = own
     for key, ranks in classes.items():
-        write(plan.program(ranks), rank_calls(job.module, kept[key], leader))
+        plan.program(ranks).extend(rank_rows(job.module, kept[key], leader))
     for note in _notes(job, list(kept.values())):
         plan.approximate(*note, scope="plan")
     return plan.build()

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..common.calls import Call
 from ..common.module import joined, plan_size
 from .buckets import assign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..common.calls import Row
     from ..common.module import ModuleInfo, Source, TensorInfo
     from .buckets import Bucket
     from .options import DdpOptions
@@ -28,8 +28,8 @@ _IN_FLIGHT = 2
 _HOOK_DTYPES = {"fp16_compress": "float16", "bf16_compress": "bfloat16"}
 
 
-def rank_calls(module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> list[Call]:
-    """Return what a rank issues.
+def rank_rows(module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> list[Row]:
+    """Return what a rank issues, as a plan file has it.
 
     Args:
         module: The module, alike on all ranks.
@@ -39,7 +39,7 @@ def rank_calls(module: ModuleInfo, options: DdpOptions, leader: DdpOptions) -> l
     Raises:
         PlanError: An option names a parameter that the module does not have.
     """
-    return _Rank(module, options, leader).calls()
+    return _Rank(module, options, leader).rows()
 
 
 class _Rank:
@@ -51,8 +51,8 @@ class _Rank:
         self.names = [parameter.name for parameter in self.parameters]
         self.counts = [parameter.count for parameter in self.parameters]
         self.place = {name: at for at, name in enumerate(self.names)}
-        self.reduced: dict[Bucket, tuple[str, dict[str, Any]]] = {}
-        self.out: list[Call] = []
+        self.reduced: dict[Bucket, tuple[str, Row]] = {}
+        self.out: list[Row] = []
         self.works = 0
         first = assign(self.parameters, options.first_limits)
         self.buckets: tuple[Bucket, ...] = tuple(reversed(first))
@@ -61,7 +61,7 @@ class _Rank:
         self.synced = 0
         self.sync_buffers = True
 
-    def calls(self) -> list[Call]:
+    def rows(self) -> list[Row]:
         if self.options.init:
             self._constructor()
         for step in range(self.options.steps):
@@ -91,12 +91,12 @@ class _Rank:
             work = self._work()
             label = f"{what} {number}: {joined([tensor.name for tensor in inside])}"
             count = sum(tensor.count for tensor in inside)
-            fields = {"root": 0, "async_": True, "work": work}
+            fields = {"root": 0, "async": True, "work": work}
             self._add("broadcast", label, inside[0].dtype, count, inside[0].src, **fields)
             flying.append(work)
             if len(flying) >= _IN_FLIGHT:
-                self.out.append(Call("wait", {"work": flying.pop(0)}))
-        self.out += [Call("wait", {"work": work}) for work in flying]
+                self.out.append(_wait(flying.pop(0)))
+        self.out += map(_wait, flying)
 
     # --- one iteration -----------------------------------------------------------------------
 
@@ -137,17 +137,18 @@ class _Rank:
             self.must_rebuild = True
         return whole
 
-    def _choices(self, step: int, missing: set[int], names: list[str]) -> list[Call]:
+    def _choices(self, step: int, missing: set[int], names: list[str]) -> list[Row]:
         """Return the last iteration once for every way through the branches of the module."""
         if not names:
             return self._reduction(step, missing)[0]
         branches = self.options.branches or {}
         only_here = {self._index(name, f"branches.{names[0]}") for name in branches[names[0]]}
         sides = [missing, missing | only_here]
-        fields = {"name": names[0], "uniform": self.options.uniform}
-        return [Call("choice", fields, [self._choices(step, side, names[1:]) for side in sides])]
+        branched = [self._choices(step, side, names[1:]) for side in sides]
+        fields = {"name": names[0], "uniform": self.options.uniform, "branches": branched}
+        return [{"op": "choice", **fields}]
 
-    def _reduction(self, step: int, missing: set[int]) -> tuple[list[Call], bool]:
+    def _reduction(self, step: int, missing: set[int]) -> tuple[list[Row], bool]:
         """Return the calls of one backward pass and whether all buckets were launched.
 
         Buckets start in the order of their index. One that lacks a gradient never starts, and none
@@ -162,45 +163,49 @@ class _Rank:
         computes = [
             _compute(f"iter{step} backward {at}", "backward") for at in range(len(launched))
         ]
-        reductions = [self._reduce(step, bucket, works) for bucket in launched]
-        calls = [*computes, *used_map, *reductions] if learning else []
-        if not learning and options.launch == "any":
-            calls = [*computes, Call("unordered", {}, [reductions])]
-        elif not learning:
-            calls = [call for pair in zip(computes, reductions, strict=True) for call in pair]
+        silent = options.comm_hook == "noop"
+        reductions = [] if silent else [self._reduce(step, bucket, works) for bucket in launched]
+        if learning:
+            calls = [*computes, *used_map, *reductions]
+        elif silent:
+            calls = computes
+        elif options.launch == "any":
+            calls = [*computes, {"op": "unordered", "body": reductions}]
+        else:
+            calls = [row for pair in zip(computes, reductions, strict=True) for row in pair]
         if options.find_unused_parameters and not options.static_graph and whole is None:
             calls += self._used_map(step, works)
-        if whole is None and options.comm_hook != "noop":
-            calls += [Call("wait", {"work": work}) for work in works]
-        return [call for call in calls if call.op != "skip"], whole is None
+        if whole is None and not silent:
+            calls += map(_wait, works)
+        return calls, whole is None
 
-    def _reduce(self, step: int, bucket: Bucket, works: list[str]) -> Call:
-        if self.options.comm_hook == "noop":
-            return Call("skip")
-        works.append(self._work())
+    def _reduce(self, step: int, bucket: Bucket, works: list[str]) -> Row:
+        self.works += 1
+        work = f"w{self.works}"
+        works.append(work)
         found = self.reduced.get(bucket)
         if found is None:  # one for all steps
-            names, dtype = [self.names[at] for at in bucket], self.parameters[bucket[0]].dtype
+            dtype, src = self.parameters[bucket[0]].dtype, self.parameters[bucket[0]].src
             dtype = _HOOK_DTYPES.get(self.options.comm_hook, dtype)
-            size = plan_size(dtype, sum([self.counts[at] for at in bucket]))
-            found = self.reduced[bucket] = joined(names), size
-        label, src = f"iter{step} grad: {found[0]}", self.parameters[bucket[0]].src
-        fields = {"label": label, "src": src, "async_": True, "work": works[-1], **found[1]}
-        return Call("all_reduce", {**fields, "group": "world", "phase": "backward"})
+            row: Row = {"op": "all_reduce", "src": src, "label": "", "phase": "backward"}
+            row |= plan_size(dtype, sum([self.counts[at] for at in bucket]))
+            row |= {"group": "world", "async": True, "work": ""}
+            found = self.reduced[bucket] = joined([self.names[at] for at in bucket]), row
+        return {**found[1], "label": f"iter{step} grad: {found[0]}", "work": work}
 
-    def _used_map(self, step: int, works: list[str]) -> list[Call]:
+    def _used_map(self, step: int, works: list[str]) -> list[Row]:
         """Return the reduction of the map that says which parameters were used."""
         works.append(self._work())
-        size = plan_size("int32", len(self.parameters))
-        fields = {"label": f"iter{step} used parameters", "src": self.parameters[0].src, **size}
-        more = {"group": "world", "async_": True, "work": works[-1], "phase": "backward"}
-        return [Call("all_reduce", {**fields, **more})]
+        src, size = self.parameters[0].src, plan_size("int32", len(self.parameters))
+        row: Row = {"op": "all_reduce", "src": src, "label": f"iter{step} used parameters"}
+        row |= {"phase": "backward", **size, "group": "world", "async": True, "work": works[-1]}
+        return [row]
 
     # --- shared ------------------------------------------------------------------------------
 
     def _add(self, op: str, label: str, dtype: str, count: int, src: Source, **fields: Any) -> None:
         size = plan_size(dtype, count)
-        self.out.append(Call(op, {"group": "world", "label": label, "src": src, **size, **fields}))
+        self.out.append({"op": op, "src": src, "label": label, **size, "group": "world", **fields})
 
     def _work(self) -> str:
         self.works += 1
@@ -210,8 +215,12 @@ class _Rank:
         return _place(name, self.place, option, self.module.file)
 
 
-def _compute(what: str, phase: str) -> Call:
-    return Call("compute", {"op_name": what, "phase": phase})
+def _compute(what: str, phase: str) -> Row:
+    return {"op": "compute", "phase": phase, "op_name": what}
+
+
+def _wait(work: str) -> Row:
+    return {"op": "wait", "work": work}
 
 
 def _readiness(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from planguard.errors import PlanError
 
-from ..common.calls import producer, write
+from ..common.calls import producer
 from ..common.job import Job, JobReader
 from ..common.module import is_module, unseen
 from ..common.reading import At, load_json, starts_with_schema
 from .options import FsdpOptions, read_options
-from .steps import rank_calls
+from .steps import rank_rows
 
 if TYPE_CHECKING:
     from planguard.plan.building.builder import PlanBuilder
@@ -137,7 +137,7 @@ def _emit(job: Job[FsdpOptions], builder: type[PlanBuilder]) -> Plan:
         classes.setdefault(repr(own), []).append(rank)
         kept[repr(own)] = own
     for key, ranks in classes.items():
-        write(plan.program(ranks), rank_calls(job.module, kept[key], shard))
+        plan.program(ranks).extend(rank_rows(job.module, kept[key], shard))
     for note in [*_notes(list(kept.values())), *unseen(job.module)]:
         plan.approximate(*note, scope="plan")
     return plan.build()

@@ -7,9 +7,9 @@ tests/integration/test_fsdp_gloo.py holds it against real processes.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ..common.calls import Call
 from ..common.module import ITEM_BYTES, joined, plan_size
 from .units import (
     backward_events,
@@ -23,15 +23,16 @@ from .units import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..common.module import ModuleInfo, TensorInfo
+    from ..common.calls import Row
+    from ..common.module import ModuleInfo, Source, TensorInfo
     from .options import FsdpOptions, Prefetch
     from .units import Unit
 
 MAIN, GATHER, SCATTER, REDUCE = "main", "all_gather", "reduce_scatter", "all_reduce"
 
 
-def rank_calls(module: ModuleInfo, options: FsdpOptions, shard: int) -> list[Call]:
-    """Return what a rank issues.
+def rank_rows(module: ModuleInfo, options: FsdpOptions, shard: int) -> list[Row]:
+    """Return what a rank issues, as a plan file has it.
 
     Args:
         module: The module, alike on all ranks.
@@ -41,7 +42,7 @@ def rank_calls(module: ModuleInfo, options: FsdpOptions, shard: int) -> list[Cal
     Raises:
         PlanError: An option names something that the module does not have.
     """
-    return _Rank(module, options, shard).calls()
+    return _Rank(module, options, shard).rows()
 
 
 class _Rank:
@@ -56,9 +57,11 @@ class _Rank:
         self.with_grad = units_with_grad(module, self.events, inputs=inputs)
         self.unsharded_backward = self.with_grad | trainable_units(module, self.units)
         self.sequence = [unit.name for what, unit in self.events if what == "enter" and unit.name]
-        self.out: list[Call] = []
+        self.out: list[Row] = []
         self.state = dict.fromkeys(self.units, "sharded")
         self.pending: dict[str, str] = {}
+        self.gathers: dict[tuple[str, int], tuple[str, Row]] = {}
+        self.reductions: dict[str, tuple[str, Source, dict[str, Any]]] = {}
         self.finished: list[Unit] = []
         self.places: dict[str, list[int]] = {}
         self.scattered = ""
@@ -66,7 +69,7 @@ class _Rank:
         self.edges = 0
         self.step = 0
 
-    def calls(self) -> list[Call]:
+    def rows(self) -> list[Row]:
         for step in range(self.options.steps):
             self.step = step
             self._forward()
@@ -153,21 +156,27 @@ class _Rank:
         """Gather the parameters of a unit, unless they are there or on their way."""
         if not unit.own or unit.name in self.pending or self.state[unit.name] == "whole":
             return
-        inside = [self.module.parameters[at] for at in unit.own]
         part = self.state[unit.name] == "part"
         ranks = self.options.reshard(unit.name) if part else self.shard
         self.pending[unit.name] = "" if ranks == 1 else f"ag{self.edges}"
         if ranks == 1:
             return
-        size = self._gathered(inside, int(ranks) if part else 0)
-        label = f"iter{self.step} {why} {unit.name or 'root'}: {_names(inside)}"
-        fields = {"group": "part" if part else "shard", "label": label, "stream": GATHER}
+        names, row = self._gather(unit, int(ranks) if part else 0)
+        label = f"iter{self.step} {why} {unit.name or 'root'}: {names}"
         phase = "forward" if "forward" in why else "backward"
-        src = inside[0].src
-        self.out.append(
-            Call("all_gather_into_tensor", {**fields, **size, "src": src, "phase": phase})
-        )
+        self.out.append({**row, "label": label, "phase": phase})
         self.pending[unit.name] = self._record(GATHER)
+
+    def _gather(self, unit: Unit, part: int) -> tuple[str, Row]:
+        """Return the parameters of a unit and how they are gathered, the same in all steps."""
+        found = self.gathers.get((unit.name, part))
+        if found is None:
+            inside = [self.module.parameters[at] for at in unit.own]
+            row: Row = {"op": "all_gather_into_tensor", "src": inside[0].src, "label": ""}
+            row |= {"stream": GATHER, "phase": "", **self._gathered(inside, part)}
+            row["group"] = "part" if part else "shard"
+            found = self.gathers[unit.name, part] = joined([one.name for one in inside]), row
+        return found
 
     def _gathered(self, inside: Sequence[TensorInfo], part: int) -> dict[str, Any]:
         """Return the size of what one rank contributes; several dtypes travel as bytes."""
@@ -194,35 +203,45 @@ class _Rank:
     def _post_backward(self, unit: Unit) -> None:
         """Reduce the gradients of a unit and shard its parameters again."""
         self.state[unit.name] = "sharded"
-        inside = self._trainable(unit)
-        if not inside or self.step in self.options.no_sync:
+        if self.step in self.options.no_sync:
+            return
+        names, src, size = self._reduction(unit)
+        if not size:
             return
         if self.scattered:
             self._wait_event(self.scattered, MAIN)
-        dtype = self.options.reduce_dtype or self._param_dtype(inside[0])
-        size = plan_size(dtype, sum(self._chunk(tensor) for tensor in inside))
-        label = f"iter{self.step} gradients {unit.name or 'root'}: {_names(inside)}"
+        label = f"iter{self.step} gradients {unit.name or 'root'}: {names}"
         self._edge(MAIN, SCATTER)
-        fields = {"label": label, "src": inside[0].src, "phase": "backward", **size}
+        said = {"src": src, "label": label}
         if self.shard > 1:
-            more = {"group": "shard", "stream": SCATTER}
-            self.out.append(Call("reduce_scatter_tensor", {**fields, **more}))
+            row = {"op": "reduce_scatter_tensor", **said, "stream": SCATTER, "phase": "backward"}
+            self.out.append({**row, **size, "group": "shard"})
         self.scattered = self._record(SCATTER)
         self.reduced[SCATTER] = self.scattered
         if self.options.replicate > 1:
             self._wait_event(self.scattered, REDUCE)
-            more = {"group": "replicate", "stream": REDUCE}
-            self.out.append(Call("all_reduce", {**fields, **more}))
+            row = {"op": "all_reduce", **said, "stream": REDUCE, "phase": "backward"}
+            self.out.append({**row, **size, "group": "replicate"})
             self.reduced = {REDUCE: self._record(REDUCE)}
 
-    def _trainable(self, unit: Unit) -> list[TensorInfo]:
-        tensors = [self.module.parameters[place] for place in unit.own]
-        return [tensor for tensor in tensors if tensor.requires_grad]
+    def _reduction(self, unit: Unit) -> tuple[str, Source, dict[str, Any]]:
+        """Return the gradients of a unit, the same in all steps; without a size if it has none."""
+        found = self.reductions.get(unit.name)
+        if found is None:
+            tensors = [self.module.parameters[place] for place in unit.own]
+            inside = [tensor for tensor in tensors if tensor.requires_grad]
+            found = "", ("", 0, ""), {}
+            if inside:
+                dtype = self.options.reduce_dtype or self._param_dtype(inside[0])
+                size = plan_size(dtype, sum([self._chunk(tensor) for tensor in inside]))
+                found = joined([one.name for one in inside]), inside[0].src, size
+            self.reductions[unit.name] = found
+        return found
 
     def _chunk(self, tensor: TensorInfo) -> int:
         """Return the elements that one rank has of a parameter, padded in the first dimension."""
-        rows = -(-tensor.shape[0] // self.shard)
-        return rows * (tensor.count // tensor.shape[0] if tensor.shape[0] else 0)
+        first, *rest = tensor.shape
+        return -(-first // self.shard) * prod(rest) if first else 0
 
     def _param_dtype(self, tensor: TensorInfo) -> str:
         return self.options.param_dtype or tensor.dtype
@@ -236,16 +255,12 @@ class _Rank:
     def _record(self, stream: str) -> str:
         self.edges += 1
         event = f"e{self.edges}"
-        self.out.append(Call("event_record", {"event": event, "stream": stream}))
+        self.out.append({"op": "event_record", "stream": stream, "event": event})
         return event
 
     def _wait_event(self, event: str, stream: str) -> None:
-        self.out.append(Call("event_wait", {"event": event, "stream": stream}))
+        self.out.append({"op": "event_wait", "stream": stream, "event": event})
 
     def _compute(self, what: str, phase: str) -> None:
         name = f"iter{self.step} {what}"
-        self.out.append(Call("compute", {"op_name": name, "phase": phase, "stream": MAIN}))
-
-
-def _names(tensors: Sequence[TensorInfo]) -> str:
-    return joined([tensor.name for tensor in tensors])
+        self.out.append({"op": "compute", "stream": MAIN, "phase": phase, "op_name": name})

@@ -49,10 +49,15 @@ def find_units(module: ModuleInfo, options: FsdpOptions) -> dict[str, Unit]:
         names.insert(0, "")
     places: dict[str, list[int]] = {name: [] for name in names}
     first: dict[str, int] = {}
+    of_module: dict[str, list[str]] = {}  # its parameters are in the same units
     for at, parameter in enumerate(module.parameters):
-        inside = [name for name in around(parameter.name) if name in places]
-        for name in inside:
-            first.setdefault(name, at)
+        owner = parameter.name.rpartition(".")[0]
+        inside = of_module.get(owner) if parameter.name else []
+        if inside is None:
+            inside = [name for name in around(parameter.name) if name in places]
+            of_module[owner] = inside
+            for name in inside:
+                first.setdefault(name, at)
         if not inside:
             continue
         if not parameter.shape:
@@ -77,7 +82,10 @@ def _matching(module: ModuleInfo, patterns: Sequence[str]) -> list[str]:
     """Return the modules that patterns name, each once, in the order of registration."""
     modules: dict[str, None] = {}
     for parameter in module.parameters:
-        parts = parameter.name.split(".")[:-1]
+        owner = parameter.name.rpartition(".")[0]
+        if owner in modules:  # and what it is in
+            continue
+        parts = owner.split(".") if owner or "." in parameter.name else []
         for depth in range(1, len(parts) + 1):
             modules[".".join(parts[:depth])] = None
     found: dict[str, None] = {}

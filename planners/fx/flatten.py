@@ -157,15 +157,20 @@ def _without_token(node: FxNode, prefix: str) -> Iterator[FxNode]:
 def _renamed(node: FxNode, prefix: str) -> FxNode:
     if not prefix:
         return node
-    args = tuple([_rename(arg, prefix) for arg in node.args]) if node.used else node.args
-    kwargs = {key: _rename(arg, prefix) for key, arg in node.kwargs.items()}
-    mutates = tuple([prefix + name for name in node.mutates])
+    used, args, kwargs, mutates = node.used, node.args, node.kwargs, node.mutates
+    if used:
+        args = tuple([_rename(arg, prefix) for arg in args])
+        kwargs = {key: _rename(arg, prefix) for key, arg in kwargs.items()} if kwargs else kwargs
+    if mutates:
+        mutates = tuple([prefix + name for name in mutates])
     if node.__class__ is not FxNode:
         return replace(node, name=prefix + node.name, args=args, kwargs=kwargs, mutates=mutates)
-    return FxNode(
+    made = FxNode(
         prefix + node.name, node.op, node.target, args, kwargs, node.val, node.source, node.fqn,
         node.fqns, node.view, mutates,
     )  # fmt: skip
+    made.__dict__["used"] = tuple([prefix + name for name in used])
+    return made
 
 
 def _rename(arg: Arg, prefix: str) -> Arg:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from .model import FxNode, Ref, refs
@@ -67,8 +68,11 @@ class Provenance:
         self._sources: dict[str, Names] = {}
         self._buffer: dict[str, str] = {}  # node -> the allocation whose storage it shares
         self._content: dict[str, Names] = {}  # allocation -> what was written into it
-        for node in nodes.values():
-            self._step(node)
+        for name, node in nodes.items():
+            if node.mutates or node.view or not _computes(node.op, node.target):
+                self._step(node)
+            else:
+                self._sources[name] = (name,)
         self.gradients = self._gradients()
 
     def parameters(self, talk: str) -> list[str]:
@@ -164,6 +168,14 @@ class Provenance:
         )
         index = node.args[1] if known and len(node.args) > 1 else None
         return (index,) if isinstance(index, int) else ()
+
+
+@lru_cache(maxsize=4096)
+def _computes(op: str, target: str) -> bool:
+    """Tell whether nodes of a target make new values, and do nothing else to what they take."""
+    kind = nature(op, target)
+    follows = kind.base in _BUFFERS or kind.base in _MOVES or kind.views or kind.waits
+    return kind.operation is None and not kind.in_place and not follows
 
 
 def _union(*values: Names) -> Names:

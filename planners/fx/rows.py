@@ -52,6 +52,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.known: dict[str, Ref] = {}
+        self.used: list[str] = []
 
     def nodes(self, rows: list[Row]) -> tuple[FxNode, ...]:
         """Return the nodes.
@@ -59,15 +60,16 @@ class Reader:
         Raises:
             PlanError: One is wrong, or is written in a way that ``_node`` knows.
         """
-        known, made = self.known, []
+        known, made, arg = self.known, [], self._arg
         for row in rows:
             name, target, val = row.name, row.target, row.val
+            self.used = []
             node = FxNode(
                 name,
                 row.op,
                 name if target is UNSET else target,
-                tuple([self._arg(one) for one in row.args]),
-                {key: self._arg(one) for key, one in row.kwargs.items()} if row.kwargs else {},
+                tuple(map(arg, row.args)) if row.args else (),
+                {key: arg(one) for key, one in row.kwargs.items()} if row.kwargs else {},
                 None if val is None else self._val(val),
                 None if row.src is UNSET else row.src,
                 None if row.fqn is UNSET else row.fqn,
@@ -78,6 +80,7 @@ class Reader:
             if name in known or (row.mutates and not known.keys() >= {*row.mutates}):
                 raise PlanError("a node of that name, or none of that name before it")
             known[name] = Ref(name)
+            node.__dict__["used"] = tuple(self.used)  # what ``FxNode.used`` would find again
             made.append(node)
         return tuple(made)
 
@@ -91,6 +94,7 @@ class Reader:
             name = value["ref"]
             if name.__class__ is not str or name not in self.known:
                 raise PlanError("no node before this one")
+            self.used.append(name)
             return self.known[name]
         if kind is list:
             if depth == DEEPEST:

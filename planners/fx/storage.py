@@ -17,6 +17,8 @@ from .operations import is_wait, nature
 Root: TypeAlias = "str | tuple[Root, ...]"
 
 GETITEM = "_operator.getitem"
+_GIVEN = frozenset({TUPLE, GETITEM})
+"""Targets whose result is what they are given, or a part of it."""
 
 
 def is_view(node: FxNode) -> bool:
@@ -53,6 +55,11 @@ class Storage:
     def bind(self, node: FxNode) -> None:
         """Give a node that does not communicate its root."""
         if node.name in self.roots:
+            return
+        kind = nature(node.op, node.target)
+        own = node.target in _GIVEN or kind.in_place or kind.views
+        if not own and not node.mutates and not node.view:  # most nodes
+            self.roots[node.name] = node.name
             return
         written = mutated(node)
         if node.target == TUPLE:

@@ -289,7 +289,9 @@ class _Translator:
         run, self.run_of_compute = self.run_of_compute, []
         if not run:
             return
-        deps = frozenset().union(*(self._owners(node) for node in run)) - {_PENDING}
+        names = {name for node in run for name in node.used}
+        owners = [self.owners[name] for name in names if name in self.owners]
+        deps = _NOBODY.union(*owners) - {_PENDING}
         if self.compute == "none" and not self._touches(run):
             self._settle(run, deps)
             return
@@ -320,6 +322,8 @@ class _Translator:
         return bool(self._roots_in_flight(name for node in run for name in node.used))
 
     def _roots_in_flight(self, names: Iterator[str]) -> list[str]:
+        if not self.storage.pending:
+            return []
         found = (root for name in names for root in self.storage.in_flight(self.storage.root(name)))
         return sorted(set(found))
 

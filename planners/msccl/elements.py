@@ -108,7 +108,7 @@ class _Reader:
         self.open.pop()
 
     def _characters(self, text: str) -> None:
-        if text.strip():
+        if not text.isspace():
             self._fail("text between elements", _HINT)
 
 

@@ -133,7 +133,7 @@ class _Program:
         self.layout = layout
         self.options = options
         self.told = told
-        self.sends = sum(step.kind in SENDS for step in block.steps)
+        self.sends = sum([step.kind in SENDS for step in block.steps])
         self.sent = 0
         ends = layout.ends.get((block.gpu, block.send, block.channel))
         self.taken = len(ends.receives) if ends is not None else 0
@@ -149,6 +149,7 @@ class _Program:
 
     def rows(self) -> list[Row]:
         """Return the actions, as a plan file has them."""
+        told = self.told
         for at, step in enumerate(self.block.steps):
             src = self._src(at)
             if step.waits is not None:
@@ -157,7 +158,7 @@ class _Program:
                 self._add({"op": "compute", "src": src, "op_name": step.kind})
             else:
                 self._transfer(step, src)
-            for waiter in self.told.get(at, ()):
+            for waiter in told.get(at, ()) if told else ():
                 self._tell(waiter, src)
         self._left_over()
         return self.written
@@ -219,8 +220,10 @@ class _Program:
             self._add({"op": "recv", "src": src, "label": label, "bytes": size, **self.incoming})
         if kind in SENDS:
             # What a fused step passes on may go elsewhere than where its own copy went.
-            goes_to = {"label": f"gpu {block.send} {step.target}"} if kind == "s" else {}
-            row = {"op": "isend", "src": src, **goes_to, "bytes": size, **self.outgoing}
+            row: Row = {"op": "isend", "src": src}
+            if kind == "s":
+                row["label"] = f"gpu {block.send} {step.target}"
+            row |= {"bytes": size, **self.outgoing}
             if slots is None and self.sent < self.taken:
                 row["op"] = "send"
             else:
@@ -255,7 +258,8 @@ def _ledger(plan: PlanBuilder, algorithm: Algorithm, layout: Layout, options: Ms
         notes.append(("slots", f"{options.slots} steps may be on their way on a connection"))
     if options.chunk_bytes == 1:
         notes.append(("chunks", "sizes are in chunks: a byte stands for a chunk"))
-    fused = sum(step.kind in SENDS - {"s"} for block in algorithm.blocks for step in block.steps)
+    passing = SENDS - {"s"}
+    fused = sum([step.kind in passing for block in algorithm.blocks for step in block.steps])
     if fused:
         notes.append(("fused", f"{fused} fused steps do not say where the receiver puts the chunk"))
     notes += [("absent", f"rank {rank}: {what}") for rank, what in sorted(layout.absent.items())]

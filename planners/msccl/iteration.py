@@ -53,11 +53,12 @@ def connections(algorithm: Algorithm) -> dict[Connection, Ends]:
     """Return the steps at both ends of every connection that some step uses."""
     found: dict[Connection, Ends] = defaultdict(lambda: Ends([], []))
     for number, block in enumerate(algorithm.blocks):
-        for at, step in enumerate(block.steps):
-            if step.kind in SENDS:
-                found[block.gpu, block.send, block.channel].sends.append((number, at))
-            if step.kind in RECEIVES:
-                found[block.recv, block.gpu, block.channel].receives.append((number, at))
+        sends = [(number, at) for at, step in enumerate(block.steps) if step.kind in SENDS]
+        receives = [(number, at) for at, step in enumerate(block.steps) if step.kind in RECEIVES]
+        if sends:
+            found[block.gpu, block.send, block.channel].sends.extend(sends)
+        if receives:
+            found[block.recv, block.gpu, block.channel].receives.extend(receives)
     return dict(found)
 
 

@@ -42,10 +42,10 @@ class Step(Struct, frozen=True):
     @property
     def reads(self) -> tuple[tuple[str, int], ...]:
         """Own chunks that it reads, as ``play.py`` and MSCCL's kernel read them."""
+        if self.count == 1 and self.kind != "re":  # most steps
+            return (self.source,) if self.kind in _READ_SOURCE else ()
         starts = [self.source] if self.kind in _READ_SOURCE else []
         starts += [self.dest] if self.kind == "re" else []
-        if self.count == 1:  # most steps
-            return tuple(starts)
         return tuple((buffer, at + n) for buffer, at in starts for n in range(self.count))
 
     @property

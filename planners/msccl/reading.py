@@ -34,6 +34,7 @@ _KNOWN = {
 
 _KIND = itemgetter("type", "srcbuf", "dstbuf", "cnt", "depid", "deps", "hasdep")
 _PLACES = itemgetter("s", "srcoff", "dstoff")
+_FIELDS = len(_KNOWN["step"])
 Known = dict[tuple[str, ...], Step]
 """A step for everything that a step may say but its number and its chunks."""
 
@@ -162,13 +163,17 @@ def _step(element: Element, at: int, known: Known) -> Step:
     if like is None:
         like = known[key] = _read_step(element, at)
         return like
-    first, last = number(source), number(dest)
-    if len(given) != len(_KNOWN["step"]) or number(s) != at or first is None or last is None:
+    if len(given) != _FIELDS or number(s) != at or at > MAX_STEPS:
         return _read_step(element, at)
-    if not (-1 <= first <= MAX_STEPS and -1 <= last <= MAX_STEPS and at <= MAX_STEPS):
+    first = number(source)
+    last = first if dest == source else number(dest)
+    if first is None or last is None or not (-1 <= first <= MAX_STEPS and -1 <= last <= MAX_STEPS):
         return _read_step(element, at)
-    places = (like.source[0], first), (like.dest[0], last)
-    return Step(like.kind, *places, like.count, like.waits, like.flags, element.line)
+    buffer, into = like.source[0], like.dest[0]
+    source_at = buffer, first
+    dest_at = source_at if first == last and buffer == into else (into, last)
+    kind, count, waits, flags = like.kind, like.count, like.waits, like.flags
+    return Step(kind, source_at, dest_at, count, waits, flags, element.line)
 
 
 def _read_step(element: Element, at: int) -> Step:

@@ -53,24 +53,23 @@ class _Emitter:
     def rows(self, block: BlockId, found: Block) -> Iterator[dict[str, Any]]:
         """Yield the actions of a thread block, as a plan file has them."""
         incoming, outgoing = self.messages.incoming, self.messages.outgoing
-        silent = {
-            id(event)
-            for event in found.different
-            if event.is_alone and not event.moves and event.barrier is None
-        }
+        quiet = [event for event in found.different if event.is_alone]
+        alone = {id(event) for event in quiet}
+        silent = {id(one) for one in quiet if not one.moves and one.barrier is None}
         file, own = self.program.file, f"gpu {block[0]} tb {block[1]} "
         for at, event in enumerate(found.events):
             if id(event) in silent:
                 continue
             src = (file, at + 1, f"{own}{event.name}, {found.place(at)}")
-            for message in incoming.get((block, at), ()):
+            is_alone = id(event) in alone
+            for message in () if is_alone else incoming.get((block, at), ()):
                 yield self._row("recv", message, src)
             if event.barrier is not None and (block[0], event.barrier[0]) in self.groups:
                 group = self.groups[block[0], event.barrier[0]]
                 yield {"op": "barrier", "group": group, "src": src}
             if event.moves:
                 yield {"op": "compute", "op_name": event.name, "src": src}
-            for message in outgoing.get((block, at), ()):
+            for message in () if is_alone else outgoing.get((block, at), ()):
                 yield self._row("isend", message, src)
 
     def _row(self, op: str, message: Message, src: Source) -> dict[str, Any]:

@@ -116,6 +116,7 @@ class BlockReader:
             outer: The place of the pipeline, and the iteration.
         """
         file, deeds, events, steps = operations.file, self.deeds, self.events, self.steps
+        is_late = self.joins.is_late
         values = operations.values()
         for step, key in enumerate(keys_of(operations)):
             deed = deeds.get(key)
@@ -128,7 +129,7 @@ class BlockReader:
                 if key is not None:
                     deeds[key] = deed
             event = deed.event
-            if self.joins.is_late(event, port=deed.port, reads=deed.reads, writes=deed.writes):
+            if is_late(event, port=deed.port, reads=deed.reads, writes=deed.writes):
                 where = f"gpu {self.gpu.number} tb {self.number} {event.name}"
                 self.missing.append(f"{where} ({operations.path}[{step}])")
             events.append(event)

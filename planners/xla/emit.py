@@ -73,9 +73,10 @@ def emit(
     sends = {rank: list(leaves(row)) for rank, row in rows.items()}
     labels = Labels(sends)
     names = Names(plan, labels.keys, families)
+    made: dict[int, Row] | None = {} if len(rows) > 1 else None
     for rank, row in rows.items():
         ranks = rank if families is None else f"0-{plan.world_size - 1}"
-        writer = Writer(plan.program(ranks), rank, files, names, labels, options)
+        writer = Writer(plan.program(ranks), rank, files, names, labels, options, made)
         writer.begin(row)
         writer.write(row)
     found = _overlap_doubts(rows, options) if overlap else []
@@ -214,6 +215,7 @@ class Writer:
         names: Names,
         labels: Labels,
         options: XlaOptions,
+        made: dict[int, Row] | None,
     ) -> None:
         self._program = program
         self._rank = rank
@@ -221,6 +223,7 @@ class Writer:
         self._names = names
         self._labels = labels
         self._options = options
+        self._made = made
         self._started: set[str] = set()
 
     def begin(self, row: Sequence[Step]) -> None:
@@ -239,7 +242,9 @@ class Writer:
         """Return the actions of steps, as a plan file has them."""
         write = self.WRITERS
         if self._options.launch_order != "free":
-            return [row for step in steps if (row := write[step.__class__](self, step))]
+            if self._made is None:
+                return [row for step in steps if (row := write[step.__class__](self, step))]
+            return self._shared(steps, self._made)
         rows: list[Row] = []
         place = 0
         while place < len(steps):
@@ -250,6 +255,21 @@ class Writer:
             elif row := self._row(steps[place]):
                 rows.append(row)
             place += max(run, 1)
+        return rows
+
+    def _shared(self, steps: Sequence[Step], made: dict[int, Row]) -> list[Row]:
+        """Return the actions of steps; one that several ranks take has one action, where it can."""
+        write, rows = self.WRITERS, []
+        for step in steps:
+            row = made.get(id(step))
+            if row is None:
+                kind = step.__class__
+                row = write[kind](self, step)
+                # A handle is started on each rank, and what has no label is counted on each.
+                if kind is Plain or (kind is Collective and "label" in row and "work" not in row):
+                    made[id(step)] = row
+            if row:
+                rows.append(row)
         return rows
 
     def _row(self, step: Step) -> Row:
@@ -265,9 +285,7 @@ class Writer:
         return {"op": "repeat", "times": step.times, "body": self._rows(step.body)}
 
     def _plain(self, step: Plain) -> Row:
-        row: Row = {"op": step.op, "src": self._src(step.origin)}
-        row.update(step.fields)
-        return row
+        return {"op": step.op, "src": self._src(step.origin), **dict(step.fields)}
 
     def _choice(self, step: Choice) -> Row:
         branches = [self._rows(branch) for branch in step.branches]
@@ -321,7 +339,10 @@ class Writer:
             row["op"], row["work"] = f"i{row['op']}", _work(step.handle)
         if step.stream is not None:
             row["stream"] = step.stream
-        row.update(_size(step.part))
+        if step.part.bytes is not None:
+            row["bytes"] = step.part.bytes
+        if step.part.dtype is not None:
+            row["dtype"] = step.part.dtype
         return row
 
     def _src(self, origin: Origin) -> tuple[str, int, str]:

@@ -37,11 +37,12 @@ def leaves(steps: Sequence[Step]) -> Iterator[Sending]:
 
 def key_of(step: Sending) -> Key:
     """Return the communicator of a step."""
-    if isinstance(step, Collective):
-        return "", step.group
-    if isinstance(step, Message):
-        return "sendrecv" + step.pipeline, step.domain
-    return "p2p", step.domain
+    kind = step.__class__
+    if kind is Collective:
+        return "", step.group  # type: ignore[union-attr]
+    if kind is Message:
+        return "sendrecv" + step.pipeline, step.domain  # type: ignore[union-attr]
+    return "p2p", step.domain  # type: ignore[union-attr]
 
 
 class Labels:
@@ -84,7 +85,9 @@ class Labels:
         naming = self._naming.get(key)
         if naming is None:
             naming = self._choose(key)
-        allowed, text = self._chosen[key], naming(origin)
+        allowed = self._chosen[key]
+        # Most origins are named by what this asks of them, so it is asked here.
+        text = naming(origin) if origin.round or naming is not _by_name else origin.name
         if not text or (allowed is not None and not allowed.get(text, False)):
             self.missing += 1
             return None

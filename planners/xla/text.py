@@ -14,6 +14,13 @@ _STRING = r'"(?:[^"\\]|\\.)*+("?)'
 _STRUCTURE = re.compile(_STRING + r"|[(){}\[\],]")
 _ARROWED = re.compile(_STRING + r"|->|<=|>=|[(){}\[\],<>]")
 _COMMENT = re.compile(_STRING + r"|/\*")
+# Most texts have brackets, with strings in them, but none inside another: those are read in one go.
+_QUOTED = r'"(?:[^"\\]|\\.)*+"'
+_INSIDE = rf'(?:[^"(){{}}\[\]]++|{_QUOTED})*+'
+_GROUP = rf"\({_INSIDE}\)|\{{{_INSIDE}\}}|\[{_INSIDE}\]"
+_FLAT_GROUP = re.compile(_GROUP)
+_FLAT_PART = re.compile(rf'(?:[^",(){{}}\[\]]++|{_QUOTED}|{_GROUP})*+')
+_TEXT = re.compile(_STRING)
 _OPEN = {"(": ")", "{": "}", "[": "]", "<": ">"}
 _CLOSE = frozenset(_OPEN.values())
 MAX_DEPTH = 60
@@ -44,8 +51,8 @@ def without_comments(line: str) -> str:
 
 def depth_change(text: str) -> int:
     """Return how many brackets a piece of text opens and leaves open."""
-    marks = [match[0] for match in _STRUCTURE.finditer(text)]
-    return sum(mark in _OPEN for mark in marks) - sum(mark in _CLOSE for mark in marks)
+    bare = _TEXT.sub("", text) if '"' in text else text
+    return sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
 
 
 def marks(text: str, start: int = 0, *, angles: bool = False) -> Iterator[tuple[int, str, int]]:
@@ -78,6 +85,9 @@ def closing(text: str, start: int, *, angles: bool = False) -> int:
     Raises:
         Unbalanced: Nothing closes it.
     """
+    flat = None if angles else _FLAT_GROUP.match(text, start)
+    if flat is not None:
+        return flat.end() - 1
     for position, mark, depth in marks(text, start, angles=angles):
         if depth == 0 and mark in _CLOSE:
             return position
@@ -90,7 +100,18 @@ def split(text: str, *, angles: bool = False) -> list[str]:
     Raises:
         Unbalanced: Brackets do not match.
     """
-    parts, last, depth_at_end = [], 0, 0
+    parts: list[str] = []
+    last = depth_at_end = 0
+    while not angles and (flat := _FLAT_PART.match(text, last)) is not None:
+        end = flat.end()
+        if end == len(text):
+            tail = text[last:].strip()
+            return [*parts, tail] if tail or parts else []
+        if text[end] != ",":  # brackets in brackets, or something is wrong
+            break
+        parts.append(text[last:end].strip())
+        last = end + 1
+    parts, last = [], 0
     for position, mark, depth in marks(text, angles=angles):
         if mark == "," and depth == 0:
             parts.append(text[last:position].strip())

@@ -122,6 +122,16 @@ def test_rebuilt_buckets_follow_the_told_order() -> None:
     assert "ready-order" not in {entry.kind for entry in plan.approximations}
 
 
+@pytest.mark.parametrize("launch", ["ordered", "any"])
+def test_a_hook_that_sends_nothing_has_no_reductions(launch: str) -> None:
+    """With comm_hook=noop the buckets are not reduced, in whatever order a hook may start them."""
+    plan = adapter.adapt(sample("mlp"), PlanBuilder, comm_hook="noop", launch=launch)
+    (actions,) = programs(plan).values()
+    computes = [one["op_name"] for one in actions if one["op"] == "compute"]
+    assert "iter0 backward 0" in computes
+    assert not {"all_reduce", "unordered"} & {one["op"] for one in actions}
+
+
 def test_a_branch_is_safe_iff_all_ranks_take_the_same() -> None:
     """A branch that only some ranks take leaves the others waiting for its bucket; with
     find_unused_parameters there is nothing to choose.

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from planguard.planners.common import module, reading
 from planguard.planners.fx import dump
+from planguard.planners.fx.flatten import flatten
+from planguard.planners.fx.model import refs
+from planguard.planners.mscclpp import joins
+from planguard.planners.mscclpp.model import Counter, Event, Span
 
 import planguard
 from planguard import PlanBuilder, PlanError
@@ -28,6 +35,49 @@ def test_fx_nodes_are_those_that_are_read_one_by_one(path, monkeypatch):
     at_once = dump.read_bundle(path)
     monkeypatch.setattr(dump, "records", lambda _at, _kind: None)
     assert dump.read_bundle(path) == at_once
+
+
+@pytest.mark.parametrize("path", _files("fx"), ids=lambda path: path.name)
+def test_what_fx_nodes_use_is_what_their_arguments_name(path):
+    """It is noted where a node is read and where it is renamed, in the order of the arguments."""
+    seen = 0
+    for program in dump.read_bundle(path).programs.values():
+        for graph in program.graphs:
+            for node in (*graph.nodes, *flatten(graph), *flatten(graph, "later.")):
+                named = [name for arg in (*node.args, *node.kwargs.values()) for name in refs(arg)]
+                assert list(node.used) == named
+                seen += len(named)
+    assert seen
+
+
+def test_operations_behind_a_join_lead_to_the_same_whether_it_is_kept(monkeypatch):
+    """What operations of MSCCL++ lead to is kept of the first ones, and found anew behind them."""
+    rng = random.Random(5)
+    counters = (Counter("memory", 0, 1, 0), Counter("memory", 0, 2, 0))
+    packets = (Span(0, Fraction(0), Fraction(1)),)
+    made = [(Event("nop"), False, [], []), (Event("barrier", barrier=(0, 2)), False, [], [])]
+    for _ in range(12):
+        moves = rng.random() < 0.6
+        event = Event(
+            "put", moves=moves, waits=counters[: rng.randrange(3)],
+            signals=counters[: rng.randrange(3)], reads=packets[: rng.randrange(2)],
+        )  # fmt: skip
+        low = [rng.randrange(6) for _ in range(2)]
+        parts = [[("i", at, at + 2)] if rng.random() < 0.5 else [] for at in low]
+        made.append((event, rng.random() < 0.3, *parts))
+    late = set()
+    for _ in range(60):
+        row = [rng.choice(made[2:] + made[:2] * 3) for _ in range(120)]
+        found = []
+        for kept in (64, 3, 0):
+            monkeypatch.setattr(joins, "_KEPT", kept)
+            judge = joins.Joins()
+            found.append(
+                [judge.is_late(e, port=port, reads=r, writes=w) for e, port, r, w in row * 2]
+            )
+        assert found[0] == found[1] == found[2]
+        late |= set(found[0])
+    assert late == {False, True}
 
 
 def test_fx_takes_no_reference_to_a_node_that_is_not_there():
@@ -196,3 +246,64 @@ def test_what_is_left_running_is_known_only_of_handles_in_turn():
         "in turn": set(), "both at once": set(), "left running": {0}, "polled": None,
         "in a loop": None, "in a block": None,
     }  # fmt: skip
+
+
+# --- events --------------------------------------------------------------------------------------
+
+RECORD, AWAIT = ({"op": op, "event": "e"} for op in ("event_record", "event_wait"))
+OTHER = {"op": "event_record", "event": "f"}
+BLOCKING = {"op": "all_reduce", "count": 1, "dtype": "f32"}
+EVENTS = {
+    "recorded first": ([RECORD, BLOCKING, AWAIT, AWAIT], []),
+    "never recorded": ([OTHER, AWAIT], [1]),
+    "recorded later": ([AWAIT, RECORD, AWAIT], [0]),
+    "later in a loop": ([{"op": "repeat", "times": 3, "body": [AWAIT, RECORD]}], [0]),
+    "first in a loop": ([{"op": "repeat", "times": 3, "body": [RECORD, AWAIT]}], []),
+    "before a loop": ([RECORD, {"op": "repeat", "times": 2, "body": [AWAIT]}], []),
+    "a send in flight": ([A, RECORD, AWAIT], []),
+    "buffers": ([RECORD, {**READER, "reads": ["x"]}, AWAIT, {**READER, "writes": ["x"]}], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_events_are_judged_as_by_the_walk(name, monkeypatch):
+    """A program that starts nothing has hazards of events alone, which one pass sees or not."""
+    actions, places = EVENTS[name]
+    short = _judged(actions)
+    assert [one.action for one in short if one.code == "PG309"] == places
+    monkeypatch.setattr(hazards, "_only_events", lambda _ops: False)
+    assert _judged(actions) == short
+
+
+def test_an_event_of_a_program_that_starts_nothing_needs_no_walk(monkeypatch):
+    """FSDP writes three of them for each unit; the walk took a fifth of its check."""
+    monkeypatch.setattr(hazards, "_Walk", None)
+    assert _judged(EVENTS["recorded first"][0]) == []
+    with pytest.raises(TypeError):
+        _judged(EVENTS["never recorded"][0])
+
+
+# --- one for all ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4, 9])
+def test_actions_are_counted_alike_for_few_programs_and_for_many(ranks):
+    """Each rank counts with the length of its own program."""
+    builder = PlanBuilder(2 * ranks)
+    for rank in range(ranks):
+        builder.program([rank, rank + ranks]).extend([BLOCKING] * (rank + 1))
+    plan = builder.build()
+    assert plan.actions == sum(plan.length(rank) for rank in range(2 * ranks))
+
+
+def test_what_is_left_running_is_not_that_of_other_words():
+    """It is kept with a program, and found anew where a copy of the program has other words."""
+    codes = [
+        read({"schema": "planguard.plan/1", "world_size": 1, "ranks": {"0": {"actions": actions}}})
+        for actions in (PROGRAMS["in turn"], PROGRAMS["left running"])
+    ]
+    first, second = (plan.code.programs[0] for plan in codes)
+    copied = structs.replace(first, code=second.code)
+    assert lifecycle.left_running(first, codes[0].code.aux) == set()
+    assert lifecycle.left_running(copied, codes[1].code.aux) == {0}
+    assert lifecycle.left_running(first, codes[0].code.aux) == set()

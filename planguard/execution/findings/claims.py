@@ -7,6 +7,8 @@ word that is missing is no alarm: what was not compared is an assumption.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from planguard.plan.actions import KIND_MASK, UNKNOWN_BYTES, Kind, is_collective
@@ -87,16 +89,13 @@ def _all_labeled(programs: list[Program]) -> bool:
     """Tell whether there are collectives and all have labels, so that rounds were compared."""
     found = False
     for program in programs:
-        labels = program.code[4::WORDS]
-        if not any(labels):
-            if any(_moves(op) for op in set(program.code[::WORDS])):
-                return False
+        ops = program.code[::WORDS]
+        moving = {op for op in set(ops) if _moves(op)}
+        if not moving:
             continue
-        for op, label in set(zip(program.code[::WORDS], map(bool, labels), strict=True)):
-            if _moves(op):
-                if not label:
-                    return False
-                found = True
+        if not moving.isdisjoint(compress(ops, map(not_, program.code[4::WORDS]))):
+            return False
+        found = True
     return found
 
 

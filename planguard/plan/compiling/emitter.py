@@ -1,7 +1,11 @@
-"""Emitter: actions to instruction words, one method per kind of action."""
+"""Emitter: actions to instruction words, one method per kind of action.
+
+Above 400 lines: every kind of action has its method here, and they share one state.
+"""
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import UNSET, Struct
@@ -60,6 +64,8 @@ class Emitter:
         # Outside loops a label word is the label's id, which all programs share.
         self._labels = tables.labels.ids
         self._memo = tables.memo
+        self._handles = self.names.handles
+        self._streams: dict[str, int] = {}
 
     def block(self, actions: Sequence[n.Action]) -> None:
         """Emit a list of actions in order."""
@@ -79,21 +85,28 @@ class Emitter:
                 self._bind(node)
 
     def _word(self, node: n.Node, op: int, a: int = 0, b: int = 0, *, sig: int = 0) -> None:
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        self.words += (op, a, b, sig, label, 0 if stream is UNSET else self._stream(node))
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
+        self.words += (op, a, b, sig, label, stream)
         self.nodes.append(node)
 
     def _label(self, node: n.Node, text: str) -> int:
-        word = self._labels[text] = self.tables.labels.word(node, text, self.times)
+        labels = self.tables.labels
+        word = labels.word(node, text, self.times) if self.times else labels.new(text)
+        self._labels[text] = word
         return word
 
     def _stream(self, node: n.Node) -> int:
-        stream = self.tables.streams.id(node.stream)  # type: ignore[arg-type]
+        name: str = node.stream  # type: ignore[assignment]
+        stream = self.tables.streams.id(name)
         if stream > 255:
             hint = "name streams by role, not by iteration"
             message = "more than 256 streams in one plan"
-            raise Defect(node, "stream", message, value=node.stream, hint=hint)
+            raise Defect(node, "stream", message, value=name, hint=hint)
+        self._streams[name] = stream
         return stream
 
     def _bind(self, node: Any) -> None:
@@ -107,12 +120,9 @@ class Emitter:
     # Explicit plans hold one of these per action, so both look up one memo by the compared fields
     # and leave everything else to the slower path behind it.
 
-    def _send(self, node: Any, kind: int) -> None:
-        if node.mode is not UNSET:
-            kind = kind & ASYNC | SEND_KIND[node.mode]
-        self._point_to_point(node, kind)
-
     def _point_to_point(self, node: Any, kind: int) -> None:
+        if kind in _SENDING and node.mode is not UNSET:
+            kind = kind & ASYNC | SEND_KIND[node.mode]
         peer = node.peer
         if peer.__class__ is dict:  # with its types: a step that is true is none, and equals 1
             peer = (*peer.items(), *map(type, peer.values()))
@@ -125,12 +135,17 @@ class Emitter:
             if node.shape is UNSET:
                 self._memo[key] = found
         ref, sig = found
-        handle = 0 if node.work is UNSET else self._handle(node, kind & ASYNC)
+        work, handle = node.work, 0
+        if work is not UNSET:
+            slot = self._handles.get(work) if kind & ASYNC else None
+            handle = self._handle(node, kind & ASYNC) if slot is None else slot + 1
         if self.in_batch:
             kind = kind & ~ASYNC | MEMBER
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        stream = 0 if stream is UNSET else self._stream(node)
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
@@ -168,9 +183,11 @@ class Emitter:
             kind |= MEMBER
         elif node.async_ is True:
             kind |= ASYNC
-        text, stream = node.label, node.stream
+        text, on = node.label, node.stream
         label = 0 if text is UNSET else self._labels.get(text) or self._label(node, text)
-        stream = 0 if stream is UNSET else self._stream(node)
+        stream = 0 if on is UNSET else self._streams.get(on, -1)
+        if stream < 0:
+            stream = self._stream(node)
         self.words += (kind, ref, handle, sig, label, stream)
         self.nodes.append(node)
 
@@ -227,8 +244,9 @@ class Emitter:
 
     def _wait(self, node: n.Wait, _: int) -> None:
         works = node.work
-        if isinstance(works, str):  # most waits: one handle, for which all modes are the same
-            self._word(node, _WAIT, self.names.handle(works))
+        if works.__class__ is str:  # most waits: one handle, for which all modes are the same
+            slot = self._handles.get(works)
+            self._word(node, _WAIT, self.names.handle(works) if slot is None else slot)
             return
         mode = WaitMode.all if node.mode is UNSET else WaitMode[node.mode]
         if not works:
@@ -256,7 +274,8 @@ class Emitter:
         self._word(node, Kind.HOST_SYNC, 0 if node.stream is UNSET else self._stream(node) + 1)
 
     def _event(self, node: n.EventRecord | n.EventWait, kind: int) -> None:
-        self._word(node, kind, self.names.event(node.event))
+        slot = self.names.events.get(node.event)
+        self._word(node, kind, self.names.event(node.event) if slot is None else slot)
 
     def _copy(self, node: n.Copy, kind: int) -> None:
         # Copies match nothing; their signature is their size, for pictures.
@@ -339,8 +358,8 @@ class Emitter:
             self.nodes.append(node)
 
     HANDLERS: ClassVar[dict[type, tuple[Callable[[Emitter, Any, int], None], int]]] = {
-        n.Send: (_send, int(Kind.SEND)),
-        n.Isend: (_send, int(Kind.SEND | ASYNC)),
+        n.Send: (_point_to_point, int(Kind.SEND)),
+        n.Isend: (_point_to_point, int(Kind.SEND | ASYNC)),
         n.Recv: (_point_to_point, int(Kind.RECV)),
         n.Irecv: (_point_to_point, int(Kind.RECV | ASYNC)),
         n.Probe: (_probe, int(Kind.PROBE)),
@@ -376,6 +395,20 @@ Emitter.HANDLERS.update(
 )
 
 
+def _of_one_class(method: Any) -> Any:
+    """Return a copy of a method for one class of records.
+
+    Where code reads a field, CPython keeps how it found it in the class that was there before; of
+    a method for several classes most fields are looked for anew (an eighth of a send's time).
+    """
+    return FunctionType(method.__code__.replace(), method.__globals__, method.__name__)
+
+
+Emitter.HANDLERS.update(
+    {cls: (_of_one_class(method), kind) for cls, (method, kind) in Emitter.HANDLERS.items()}
+)
+
+
 def _check_member(batch: n.Batch, member: Any, index: int) -> None:
     for field, attribute in (("work", "work"), ("async", "async_"), ("stream", "stream")):
         if getattr(member, attribute, UNSET) is not UNSET:
@@ -392,4 +425,5 @@ def _is_plain(node: Any) -> bool:
     return node.shape is UNSET and node.in_splits is UNSET and node.out_splits is UNSET
 
 
+_SENDING = frozenset({int(Kind.SEND), int(Kind.SEND | ASYNC)})
 _RECEIVING = frozenset({Kind.RECV, Kind.PROBE})

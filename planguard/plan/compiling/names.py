@@ -23,6 +23,8 @@ class ProgramNames:
 
     Attributes:
         slots: Slot names, in slot order: ``work:h``, ``id:f.{i}``, ``event:e``.
+        handles: Slot of every work handle.
+        events: Slot of every event.
         ids: Action of every id.
     """
 
@@ -31,8 +33,8 @@ class ProgramNames:
         self.ids: dict[str, Any] = {}
         self._fused = fused
         self._is_unrolled = is_unrolled
-        self._handles: dict[str, int] = {}
-        self._events: dict[str, int] = {}
+        self.handles: dict[str, int] = {}
+        self.events: dict[str, int] = {}
         self._referenced: dict[str, int | None] = {}
         self._loop_of: dict[str, n.Repeat | None] = {}
         self._loop: n.Repeat | None = None
@@ -81,16 +83,16 @@ class ProgramNames:
 
     def handle(self, work: str) -> int:
         """Return the slot of a work handle."""
-        slot = self._handles.get(work)
+        slot = self.handles.get(work)
         if slot is None:
-            slot = self._handles[work] = self._new("work", work)
+            slot = self.handles[work] = self._new("work", work)
         return slot
 
     def event(self, event: str) -> int:
         """Return the slot of an event."""
-        slot = self._events.get(event)
+        slot = self.events.get(event)
         if slot is None:
-            slot = self._events[event] = self._new("event", event)
+            slot = self.events[event] = self._new("event", event)
         return slot
 
     def _new(self, what: str, name: str) -> int:
@@ -108,14 +110,12 @@ class ProgramNames:
         self.ids[name] = node
         if self._loop is not None:
             self._loop_of[name] = self._loop
-        return self.slot(name) if name in self._referenced or self._fused else None
+        return self.slot(name)
 
     def slot(self, name: str) -> int | None:
         """Return the slot of an id, or None when nothing refers to it."""
-        if name not in self._referenced and name not in self._fused:
-            return None
         slot = self._referenced.get(name)
-        if slot is None:
+        if slot is None and (name in self._referenced or name in self._fused):
             slot = self._referenced[name] = self._new("id", name)
         return slot
 

@@ -234,6 +234,12 @@ class Labels:
             self.pool.extend(self._id(_in_iteration(text, str(i))) for i in range(times))
         return word
 
+    def new(self, text: str) -> int:
+        """Return the id of a label that has none yet, outside of loops."""
+        self.names.append(text)
+        found = self.ids[text] = len(self.names)
+        return found
+
     def _id(self, text: str | LabelList) -> int:
         if isinstance(text, tuple):
             found = self._list_ids.get(text)
@@ -242,11 +248,7 @@ class Labels:
                 found = self._list_ids[text] = len(self.names)
                 self.lists[found] = text
             return found
-        found = self.ids.get(text)
-        if found is None:
-            self.names.append(text)
-            found = self.ids[text] = len(self.names)
-        return found
+        return self.ids.get(text) or self.new(text)
 
 
 def _is_counted(text: str | LabelList) -> bool:
