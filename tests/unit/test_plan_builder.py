@@ -39,7 +39,7 @@ def test_a_built_plan_is_the_plan_of_its_file() -> None:
             template.compute("c", id="c")
             template.compute("d", deps=["c"])
     builder.use([0, 1, 2, 3], "t")
-    builder.fusion("f", ["g"], coordination="none")
+    builder.fusion("f", ["g"], group="tp", coordination="none")
     builder.approximate("k", "message", "under", actions=[(0, 1)])
     builder.topology(ranks=[{"rank": 0, "node": 0}])
     plan = builder.build()
