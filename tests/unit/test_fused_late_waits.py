@@ -90,3 +90,21 @@ def test_a_handle_is_there_once_its_communicator_is() -> None:
         },
     }
     assert said(given, "nccl-lazy") == "DEADLOCK"
+
+
+@pytest.mark.parametrize("model", ["gloo", "gloo-detail", "mpi-sync", "mpi-pg", "nccl"])
+def test_a_wait_in_another_thread_stands_until_the_call_is_done(model: str) -> None:
+    """Also where the call itself is checked first, so that a wait behind it says no more."""
+    flush = {"op": "all_reduce", "bytes": 8, "async": True, "work": "h", "label": "w"}
+    stands: Item = {"op": "wait", "work": "h"}
+    threads = [[[call("x"), flush], [stands]], [[flush], [stands, call("x")]]]
+    given = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"side": {"ranks": [0, 1]}},
+        "ranks": {
+            str(rank): {"actions": [{"op": "threads", "threads": mine}]}
+            for rank, mine in enumerate(threads)
+        },
+    }
+    assert said(given, model) == "DEADLOCK"

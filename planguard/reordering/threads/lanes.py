@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels import current
-from planguard.kernels.twin_rules import ARRIVE, AWAIT
+from planguard.kernels.twin_rules import ARRIVE, AWAIT, Rules, Why
 from planguard.reordering.lanes import OwnKernels, OwnLanes, actions_of
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ class ThreadKernels(OwnKernels):
         lanes = (self.base or current()).lower(columns, *tables, True, forced)
         if lanes.overflow:
             return lanes
-        return _Split(lanes, columns, self.calls).lanes()
+        is_checked = Rules.of(tables[-1]).pre_barrier
+        return _Split(lanes, columns, self.calls, is_checked=is_checked).lanes()
 
     def projected(self, projection: Projection) -> ThreadKernels:
         """Return the kernels of a plan cut down to some of its actions."""
@@ -206,8 +207,11 @@ class Homes(dict[Home, list[int]]):
 class _Split:
     """Takes the host lanes of one lowered plan apart."""
 
-    def __init__(self, base: Any, columns: Any, calls: Sequence[Sequence[Call]]) -> None:
+    def __init__(
+        self, base: Any, columns: Any, calls: Sequence[Sequence[Call]], *, is_checked: bool
+    ) -> None:
         self.base, self.columns, self.calls = base, columns, calls
+        self.is_checked = is_checked
         self.out = OwnLanes(base)
         self.out.need.extend(base.need)
 
@@ -253,10 +257,18 @@ class _Split:
                     first = len(self.out.code)
                     tokens.call(action)
                     tokens.turn(action)
-                    tokens.made(action)
+                    # Where a collective is checked first it is issued, and its handle there, once
+                    # all have passed the check; a wait for it says no more then.
+                    is_late = self.is_checked and any(
+                        base.why[at] == Why.COLLECTIVE for at in made[action]
+                    )
+                    if not is_late:
+                        tokens.made(action)
                     self.out.heads |= dict.fromkeys(range(first, len(self.out.code)), action)
                     is_last = calls[action].is_last
                     (self.out.arrive_only if is_last else self.out.copy_all)(made[action])
+                    if is_late:
+                        tokens.made(action)
             tokens.end(home)
             if len(base.lane_soft):
                 self.out.lane_soft.append(len(self.out.code))
