@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from oracle.enumerator import Effort, OracleBudget
 from oracle.answers import outcome_of
+from oracle.enumerator import Effort, OracleBudget
 from oracle.models import MODELS
 from oracle.program import OracleUnsupported
 
