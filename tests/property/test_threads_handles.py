@@ -65,6 +65,13 @@ def laid_out(calls: list[Item], rng: random.Random) -> list[Item]:
             threads[0 if is_one else rng.choice([0, 1, 1])].append(
                 {"op": "wait", "work": call["work"]}
             )
+    if not is_one and rng.random() < 0.4:  # one wait for all that another thread starts
+        waits = [one for one in threads[1] if one["op"] == "wait"]
+        if len(waits) > 1:
+            left = [one for one in threads[1] if one["op"] != "wait"]
+            joined = {"op": "wait", "work": [one["work"] for one in waits]}
+            left.insert(rng.randint(0, len(left)), joined)
+            threads[1] = left
     return threads[0] if is_one else [{"op": "threads", "threads": threads}]
 
 

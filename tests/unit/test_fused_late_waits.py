@@ -93,11 +93,17 @@ def test_a_handle_is_there_once_its_communicator_is() -> None:
 
 
 @pytest.mark.parametrize("model", ["gloo", "gloo-detail", "mpi-sync", "mpi-pg", "nccl"])
-def test_a_wait_in_another_thread_stands_until_the_call_is_done(model: str) -> None:
+@pytest.mark.parametrize("names", [["h"], ["g", "h"]])
+def test_a_wait_in_another_thread_stands_until_the_call_is_done(
+    model: str, names: list[str]
+) -> None:
     """Also where the call itself is checked first, so that a wait behind it says no more."""
-    flush = {"op": "all_reduce", "bytes": 8, "async": True, "work": "h", "label": "w"}
-    stands: Item = {"op": "wait", "work": "h"}
-    threads = [[[call("x"), flush], [stands]], [[flush], [stands, call("x")]]]
+    calls = [
+        {"op": "all_reduce", "bytes": 8, "async": True, "work": name, "label": name}
+        for name in names
+    ]
+    stands: Item = {"op": "wait", "work": names}
+    threads = [[[*calls[:-1], call("x"), calls[-1]], [stands]], [calls, [stands, call("x")]]]
     given = {
         "schema": "planguard.plan/1",
         "world_size": 2,

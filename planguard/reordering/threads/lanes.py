@@ -211,6 +211,9 @@ class Homes(dict[Home, list[int]]):
         self[home].append(what)
 
 
+_WAITS = {Kind.WAIT, Kind.WAIT_MANY}
+
+
 class _Split:
     """Takes the host lanes of one lowered plan apart."""
 
@@ -283,7 +286,7 @@ class _Split:
         """
         begin = self.columns.rank_off[rank]
         words = {action: self.columns.op[begin + entry] for entry, action in enumerate(actions)}
-        waits = {action for action, word in words.items() if word & KIND_MASK == Kind.WAIT}
+        waits = {action for action, word in words.items() if word & KIND_MASK in _WAITS}
         return {
             (action, other)
             for action in waits
