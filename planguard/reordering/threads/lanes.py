@@ -16,6 +16,8 @@ written order, on the same communicator or channel, have been made. All of that 
 a run still ends in one state (theorem 1). A run that ends with a thread at a gate is no execution:
 nothing would keep that thread from going on. Every execution is a run of the order in which it
 made its calls (docs/explanation/threads.md).
+
+Above 400 lines: the lanes, the tokens that hold them up, and the orders of calls they are run in.
 """
 
 from __future__ import annotations
