@@ -90,3 +90,27 @@ def test_a_handle_is_there_once_its_communicator_is() -> None:
         },
     }
     assert said(given, "nccl-lazy") == "DEADLOCK"
+
+
+@pytest.mark.parametrize("model", ["gloo", "gloo-detail", "mpi-sync", "mpi-pg", "nccl"])
+@pytest.mark.parametrize("names", [["h"], ["g", "h"]])
+def test_a_wait_in_another_thread_stands_until_the_call_is_done(
+    model: str, names: list[str]
+) -> None:
+    """Also where the call itself is checked first, so that a wait behind it says no more."""
+    calls = [
+        {"op": "all_reduce", "bytes": 8, "async": True, "work": name, "label": name}
+        for name in names
+    ]
+    stands: Item = {"op": "wait", "work": names}
+    threads = [[[*calls[:-1], call("x"), calls[-1]], [stands]], [calls, [stands, call("x")]]]
+    given = {
+        "schema": "planguard.plan/1",
+        "world_size": 2,
+        "groups": {"side": {"ranks": [0, 1]}},
+        "ranks": {
+            str(rank): {"actions": [{"op": "threads", "threads": mine}]}
+            for rank, mine in enumerate(threads)
+        },
+    }
+    assert said(given, model) == "DEADLOCK"

@@ -16,6 +16,8 @@ written order, on the same communicator or channel, have been made. All of that 
 a run still ends in one state (theorem 1). A run that ends with a thread at a gate is no execution:
 nothing would keep that thread from going on. Every execution is a run of the order in which it
 made its calls (docs/explanation/threads.md).
+
+Above 400 lines: the lanes, the tokens that hold them up, and the orders of calls they are run in.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planguard.kernels import current
-from planguard.kernels.twin_rules import ARRIVE, AWAIT
+from planguard.kernels.twin_rules import ARRIVE, AWAIT, Rules
+from planguard.plan.actions import ASYNC, KIND_MASK, Kind
 from planguard.reordering.lanes import Last, OwnKernels, OwnLanes, actions_of
 
 if TYPE_CHECKING:
@@ -110,7 +113,11 @@ class ThreadKernels(OwnKernels):
     def _lanes(self, columns: Any, *rest: Any) -> Any:
         """Return the lanes, with those of the threads apart."""
         lanes = (self.base or current()).lower(columns, *rest)
-        return lanes if lanes.overflow else _Split(lanes, columns, self.calls).lanes()
+        if lanes.overflow:
+            return lanes
+        *_, rules, _, _ = rest
+        is_checked = Rules.of(rules).pre_barrier
+        return _Split(lanes, columns, self.calls, is_checked=is_checked).lanes()
 
     def projected(self, projection: Projection) -> ThreadKernels:
         """Return the kernels of a plan cut down to some of its actions."""
@@ -140,6 +147,8 @@ class Tokens:
         joins: Per block, what the thread that forked waits for.
         gates: What opens when a call takes its turn, for calls that others stand behind.
         called: What opens when a call is made, for calls that others wait for.
+        done: Waits, each with a call that it waits for the end of, which blocks its own thread.
+        ended: What opens when such a call is done.
     """
 
     def __init__(
@@ -148,6 +157,7 @@ class Tokens:
         rank: int,
         calls: Sequence[Call],
         homes: Iterable[Home],
+        done: Collection[tuple[int, int]] = (),
     ) -> None:
         count = Counter(home[-1][0] for home in homes if home)
         self.out, self.calls = out, calls
@@ -158,6 +168,8 @@ class Tokens:
         out.gates.update(self.gates.values())
         after = {one for call in calls for one in call.after}
         self.called = {action: out.token(rank, 1) for action in sorted(after)}
+        self.done = done
+        self.ended = {action: out.token(rank, 1) for action in sorted({one for _, one in done})}
 
     def begin(self, home: Home) -> None:
         """Let a thread begin when it is forked."""
@@ -177,7 +189,8 @@ class Tokens:
     def call(self, action: int) -> None:
         """Begin a call, once those have been made that its thread waits for."""
         for other in self.calls[action].after:
-            self.out.put(self.called[other], AWAIT)
+            is_done = (action, other) in self.done
+            self.out.put((self.ended if is_done else self.called)[other], AWAIT)
 
     def made(self, action: int) -> None:
         """Say that a call has been made, behind what it makes first: others may wait for that."""
@@ -209,11 +222,17 @@ class Homes(dict[Home, list[int]]):
         self[home].append(what)
 
 
+_WAITS = {Kind.WAIT, Kind.WAIT_MANY}
+
+
 class _Split:
     """Takes the host lanes of one lowered plan apart."""
 
-    def __init__(self, base: Any, columns: Any, calls: Sequence[Sequence[Call]]) -> None:
+    def __init__(
+        self, base: Any, columns: Any, calls: Sequence[Sequence[Call]], *, is_checked: bool
+    ) -> None:
         self.base, self.columns, self.calls = base, columns, calls
+        self.is_checked = is_checked
         self.out = OwnLanes(base)
         self.out.need.extend(base.need)
 
@@ -247,7 +266,8 @@ class _Split:
         homes = Homes()
         for action in made:
             homes.put(calls[action].home, action)
-        tokens = Tokens(self.out, rank, calls, homes)
+        done = self._checked(rank, actions) if self.is_checked else ()
+        tokens = Tokens(self.out, rank, calls, homes, done)
         for home, own in homes.items():
             self.out.hosts.setdefault(rank, {})[home] = len(self.out.lane_rank)
             self.out.open(rank, base.lane_kind[lane])
@@ -263,9 +283,27 @@ class _Split:
                     self.out.heads |= dict.fromkeys(range(first, len(self.out.code)), action)
                     is_last = calls[action].is_last
                     (self.out.arrive_only if is_last else self.out.copy_all)(made[action])
+                    if action in tokens.ended:
+                        self.out.put(tokens.ended[action], ARRIVE)
             tokens.end(home)
             if len(base.lane_soft):
                 self.out.lane_soft.append(len(self.out.code))
+
+    def _checked(self, rank: int, actions: Sequence[int]) -> set[tuple[int, int]]:
+        """Return waits in other threads for collectives that are checked first, with those.
+
+        A collective blocks its thread until all have passed the check, so a wait behind it there
+        has nothing left to say. In another thread it has.
+        """
+        begin = self.columns.rank_off[rank]
+        words = {action: self.columns.op[begin + entry] for entry, action in enumerate(actions)}
+        waits = {action for action, word in words.items() if word & KIND_MASK in _WAITS}
+        return {
+            (action, other)
+            for action in waits
+            for other in self.calls[rank][action].after
+            if words.get(other, 0) & ASYNC
+        }
 
 
 def at_gates(lanes: Any, at: Sequence[int]) -> bool:
