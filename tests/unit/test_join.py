@@ -121,6 +121,7 @@ def test_an_operation_of_any_name_keeps_the_code():
     register(OperationSpec(name="budget_shift"))
     try:
         two = [{"op": "budget_shift", "bytes": 4}, {"op": "budget_shift", "bytes": 4}]
+        quiet = {"op": "compute", "op_name": "c"}
         plan = {
             "schema": "planguard.plan/1",
             "world_size": 2,
