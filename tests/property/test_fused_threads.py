@@ -257,4 +257,5 @@ def test_members_and_waits_beside_others(
     assert min(judged[name] for name in ("SAFE", "MISMATCH", "DEADLOCK")) > count // 60
     assert seen["(fixed plans differ)", "MISMATCH"] <= 1 + count // 50
     unknown = sum(n for (_, found), n in seen.items() if found == "UNKNOWN")
-    assert unknown < count // 3
+    # A wait beside the thread that submits is decided where it names the last member only.
+    assert unknown < count // (2 if shape is late_waits else 3)
