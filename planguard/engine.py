@@ -112,8 +112,12 @@ def check_plan(
 
 def plan_info(plan: Plan) -> PlanInfo:
     """Return which plan a verdict is about."""
-    info = PlanInfo(file=plan.file, name=plan.name, planner=plan.planner)
-    return info.hashed(plan) if plan.source else info
+    return PlanInfo(
+        file=plan.file,
+        name=plan.name,
+        sha256=plan.sha256 if plan.source else None,
+        planner=plan.planner,
+    )
 
 
 def _matrix(

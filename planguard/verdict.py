@@ -285,41 +285,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """Which plan was judged.
-
-    Attributes:
-        file: Name of the file it came from.
-        name: Its name.
-        sha256: Hash of its text. Of a large plan that takes longer than to decide it, so it is
-            made when it is first asked for, in whatever way: written, compared or pickled too.
-        signature: What equal plans have in common.
-        planner: The planner that made it.
-    """
+    """Which plan was judged."""
 
     file: str | None = None
     name: str | None = None
-    # A factory, so that the class has no value of its own: what is not there yet is made below.
-    sha256: str | None = field(default_factory=lambda: None)
+    sha256: str | None = None
     signature: str | None = None
     planner: str | None = None
-
-    def hashed(self, plan: Any) -> PlanInfo:
-        """Take the hash from a plan, once it is asked for; returns this record."""
-        self.__dict__["_hashed"] = plan
-        self.__dict__.pop("sha256", None)
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        known = self.__dict__
-        plan = known.get("_hashed")
-        if name == "sha256" and plan is not None:
-            known["sha256"], known["_hashed"] = plan.sha256, None
-        elif name != "sha256" or name not in known:  # else another thread was here meanwhile
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return known["sha256"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "sha256": self.sha256, "_hashed": None}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import json
-import pickle
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -395,31 +391,3 @@ def test_reference_page_names_every_field() -> None:
     text = page.read_text(encoding="utf-8")
     names = {name for shape in result_schema()["$defs"].values() for name in shape["properties"]}
     assert {name for name in names if f"`{name}`" not in text} == set()
-
-
-LATE = {
-    "read": lambda info: info.sha256,
-    "compared": lambda info: info == PlanInfo(sha256=HASH) and HASH,
-    "shown": lambda info: HASH in repr(info) and HASH,
-    "copied": lambda info: dataclasses.replace(info).sha256,
-    "pickled": lambda info: pickle.loads(pickle.dumps(info)).sha256,  # noqa: S301 - its own
-    "deeply": lambda info: copy.deepcopy(info).sha256,
-    "hashed": lambda info: hash(info) == hash(PlanInfo(sha256=HASH)) and HASH,
-}
-HASH = "1b" * 32
-
-
-@pytest.mark.parametrize("way", LATE)
-def test_the_hash_of_a_plan_is_there_whoever_asks(way: str) -> None:
-    """A hash that is made when it is first asked for is that of the plan, in whatever way it is
-    asked for, and nothing of the plan is held on to behind that.
-    """
-    plan = type("Read", (), {"sha256": HASH})()
-    info = PlanInfo().hashed(plan)
-    gone = weakref.ref(plan)
-    del plan
-    assert LATE[way](info) == HASH
-    assert info.sha256 == HASH
-    assert gone() is None
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        info.other  # noqa: B018
