@@ -34,7 +34,9 @@ def said(program: list[dict[str, Any]]) -> tuple[Any, ...]:
         if "work" in action:
             handles[action["work"]] = len(handles)
         label = str(action.get("label"))
-        names = json.loads(label) if label.startswith("[") else label.split(" ")
+        # Sizes of members stand beside their names: here in all, there where ranks disagree.
+        names = [name for name, _ in json.loads(label)] if label[0] == "[" else label.split(" ")
+        names = [name.partition(":")[0] for name in names]
         out.append((action["op"], action.get("group", "world"), *names, action.get("bytes")))
     return tuple(out)
 
