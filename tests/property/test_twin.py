@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from planguard import kernels
 from planguard.errors import PlanError
+from planguard.kernels.twin_rules import Family
 from planguard.options import MODEL_NAMES
 from planguard.plan.format import read
 from planguard.semantics.model import buffered, find_model, lenient, rules_for, strict
@@ -327,11 +328,12 @@ def lower(
     forced: array[int],
     *,
     origins: bool,
+    threads: bool = False,
 ) -> Any:
     """Lower with one of the implementations."""
     return implementation.lower(
         columns, code.sig_kind, code.sig_bytes, code.sig_dtype, code.sig_redop, code.sig_root,
-        code.sig_layout, code.sig_splits, rules, origins, forced,
+        code.sig_layout, code.sig_splits, rules, origins, forced, threads,
     )  # fmt: skip
 
 
@@ -373,11 +375,12 @@ def compare_lanes(
     forced: array[int],
     *,
     origins: bool,
+    threads: bool = False,
 ) -> Any:
     """Compare what both make of the columns; return the native lanes."""
     native, twin = kernels.use("native"), kernels.use("python")
-    left = lower(columns[0], code, native, rules, forced, origins=origins)
-    right = lower(columns[1], code, twin, rules, forced, origins=origins)
+    left = lower(columns[0], code, native, rules, forced, origins=origins, threads=threads)
+    right = lower(columns[1], code, twin, rules, forced, origins=origins, threads=threads)
     assert fields(left, LANES) == fields(right, LANES)
     extras = range(left.ext_base, len(left.need))
     assert [left.ext(match) for match in extras] == [right.ext(match) for match in extras]
@@ -433,6 +436,8 @@ def test_twin_equals_native(name: str, rng: random.Random) -> None:
         return
     for rules in scenarios(name):
         lanes = compare_execution(code, columns, rules, array("I"))
+        if rules["family"] == Family.DEVICE:  # hosts of threads are told apart later
+            compare_lanes(code, columns, rules, array("I"), origins=True, threads=True)
         if lanes.n_mismatched:
             compare_execution(code, columns, rules, array("I", lanes.mismatched))
 
