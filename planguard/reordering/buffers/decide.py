@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from planguard.errors import OrderError
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import UndecidedError
 from planguard.options import running
@@ -112,7 +113,11 @@ def _over_agreements(
     else:
         return over_ways(plan, model, found, partial(_agreed, ranks, plan, model, options, decide),
                          deadline)  # fmt: skip
-    return beside(ranks, plan, find_model(model), partial(_rest, model, options, decide), refused)
+    rest = partial(_rest, model, options, decide)
+    try:
+        return beside(ranks, plan, find_model(model), rest, refused)
+    except OrderError:  # what stands for members is no valid program
+        raise refused from None
 
 
 def _agreed(

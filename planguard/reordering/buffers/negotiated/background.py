@@ -29,7 +29,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from planguard.errors import OrderError
 from planguard.execution.findings.ledger import apply_ledger
 from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
@@ -86,20 +85,6 @@ def beside(
     decide: Callable[[Plan], Verdict],
     refused: UndecidedError,
 ) -> Verdict:
-    """Decide a plan whose negotiated members are launched in the background: see ``_beside``."""
-    try:
-        return _beside(ranks, plan, rules, decide, refused)
-    except OrderError:  # what stands for members is no valid program
-        raise refused from None
-
-
-def _beside(
-    ranks: Ranks,
-    plan: Plan,
-    rules: ExecutionModel,
-    decide: Callable[[Plan], Verdict],
-    refused: UndecidedError,
-) -> Verdict:
     """Decide a plan whose negotiated members are launched in the background.
 
     Args:
@@ -111,6 +96,7 @@ def _beside(
 
     Raises:
         UndecidedError: ``refused``, where this does not decide it either.
+        OrderError: What stands for members is no valid program.
         EveryRankError: Ranks stand for others of their program.
     """
     is_queued = rules.family is Family.DEVICE
@@ -137,14 +123,15 @@ def _beside(
     try:
         return _queued(ranks, plan, rules, programs, (lost, groups), decide, refused)
     except UndecidedError:
-        fixed = in_threads(ranks, plan, rules, negotiated, refused)
-        found = _said(_verdicts(plan, fixed, decide, refused, is_last=True), [])
-        stands = {
-            (rank, one.elements[at].at): f"the members of {group}"
-            for rank, one in enumerate(programs)
-            for (group, _), at in one.members.items()
-        }
-        return standing(found, stands)
+        pass  # with launches in blocks; but members in a row may be launched by a thread
+    fixed = in_threads(ranks, plan, rules, negotiated, refused)
+    found = _said(_verdicts(plan, fixed, decide, refused, is_last=True), [])
+    stands = {
+        (rank, one.elements[at].at): f"the members of {group}"
+        for rank, one in enumerate(programs)
+        for (group, _), at in one.members.items()
+    }
+    return standing(found, stands)
 
 
 def _queued(
