@@ -128,6 +128,12 @@ def home_of(homes: Homes, leaf: Leaf) -> tuple[int, ...]:
     return () if name is None else homes.get((fields.get("group", "world"), name), ())
 
 
+def handles_of(fields: dict[str, Any]) -> list[str]:
+    """Return the handles that an action names."""
+    named = fields.get("work", [])
+    return [named] if isinstance(named, str) else list(named)
+
+
 def size_of(buffer: Buffer, fields: dict[str, Any]) -> int:
     """Return the bytes of a member after checking that a flush can stand for it.
 

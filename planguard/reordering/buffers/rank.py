@@ -11,7 +11,7 @@ from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 from planguard.reordering.blocks import Block, Leaf, bits
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.beside import Fork, Join
-from planguard.reordering.buffers.members import Ready, home_of, size_of
+from planguard.reordering.buffers.members import Ready, handles_of, home_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,7 +98,7 @@ class FusedRank:
             members = [at for at in self.owner if self.parts[at] in parts]
             works = {self.leaves[at].fields.get("work") for at in members}
             calls = leaves([self.items[number]])
-            if any(one["op"] in HANDLES and not works.isdisjoint(_handles(one)) for one in calls):
+            if any(one["op"] in HANDLES and not works.isdisjoint(handles_of(one)) for one in calls):
                 found[number] = frozenset(members)
         return found
 
@@ -222,11 +222,6 @@ def fused_rank(
     return FusedRank(
         order, tuple(items), tuple(leaves), tuple(parts), tuple(below), tuple(held), owner, spans
     )
-
-
-def _handles(fields: dict[str, Any]) -> list[Any]:
-    work = fields.get("work", [])
-    return [work] if isinstance(work, str) else list(work)
 
 
 def _waits_inside(block: Block, item: dict[str, Any], works: set[str]) -> bool:

@@ -34,11 +34,11 @@ from planguard.execution.findings.reason import TABLE, Kind, UndecidedError
 from planguard.plan.fixed import AT
 from planguard.plan.vocabulary import QUEUED
 from planguard.reordering.buffers.findings import moved, standing
+from planguard.reordering.buffers.members import handles_of
 from planguard.reordering.buffers.merge import EveryRankError
 from planguard.reordering.buffers.negotiated.at_once import at_once
 from planguard.reordering.buffers.negotiated.in_thread import in_threads
 from planguard.reordering.buffers.negotiated.launched import (
-    handles_of,
     in_full,
     launched,
     launched_alone,

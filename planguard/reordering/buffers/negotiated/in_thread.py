@@ -19,6 +19,7 @@ from planguard.execution.running.expand import expand
 from planguard.plan.fixed import AT, FixedPlan, written
 from planguard.plan.vocabulary import HANDLES
 from planguard.reordering.branches.assignments import flat_tree, leaves
+from planguard.reordering.buffers.members import handles_of
 from planguard.reordering.buffers.merge import with_groups
 from planguard.reordering.buffers.policies import own_of
 
@@ -128,7 +129,8 @@ class _Program:
         self._check_handles(refused)
         rest = list(leaves(items[self.end :]))
         works = {one.get("work") for one in self.members.values()}
-        last = max((at for at, one in enumerate(rest) if _named(one) & works), default=len(rest))
+        waits = [at for at, one in enumerate(rest) if not works.isdisjoint(handles_of(one))]
+        last = max(waits, default=len(rest))
         self.places = math.comb(min(last, len(rest)) + count, count)
 
     def _check_handles(self, refused: UndecidedError) -> None:
@@ -136,7 +138,7 @@ class _Program:
         ids = {one["id"] for one in self.members.values()}
         for one in leaves(self.items):
             is_mine = one.get("id") in ids
-            named = _named(one) & set(works)
+            named = set(handles_of(one)) & set(works)
             if one["op"] in HANDLES:
                 is_plain = one["op"] == "wait" and one.get("mode", "all") == "all"
                 if named and not is_plain:
@@ -152,7 +154,7 @@ class _Program:
         exits = sum(1 for one in rest if one["op"] == "exit")
         if not exits or not self.members:
             return False
-        waited = {name for one in rest for name in _named(one)}
+        waited = {name for one in rest for name in handles_of(one)}
         is_last = exits == 1 and self.items[-1]["op"] == "exit"
         return not is_last or len(works & waited) < len(self.members)
 
@@ -167,9 +169,3 @@ class _Program:
         rest = [item for item in self.items[self.end :] if item["op"] != "exit"]
         fork = {"op": "threads", "threads": [thread, rest] if rest else [thread], AT: at}
         return [*([made] if is_lazy else []), *self.items[: self.first], fork]
-
-
-def _named(fields: Item) -> set[Any]:
-    """Return the handles that an action names."""
-    work = fields.get("work", [])
-    return {work} if isinstance(work, str) else set(work)

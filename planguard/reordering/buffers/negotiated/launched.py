@@ -18,6 +18,7 @@ from planguard.plan.vocabulary import BLOCKING, HANDLES, OPEN_BLOCKS, ORDER_BLOC
 from planguard.reordering.blocks import Block, Leaf, bits
 from planguard.reordering.branches.assignments import leaves
 from planguard.reordering.buffers.beside import FORK, JOIN, Fork, Join, nested
+from planguard.reordering.buffers.members import handles_of
 from planguard.reordering.buffers.merge import with_groups
 from planguard.reordering.buffers.policies import own_of
 from planguard.reordering.buffers.rank import blocks_in
@@ -243,12 +244,6 @@ def _find_waits(
 
 def _works(one: Element) -> list[str]:
     return handles_of(one.fields)
-
-
-def handles_of(fields: dict[str, Any]) -> list[str]:
-    """Return the handles that an action names."""
-    named = fields.get("work", [])
-    return [named] if isinstance(named, str) else list(named)
 
 
 def in_full(ranks: Ranks, programs: Sequence[tuple[list[Any], dict[str, list[int]]]]) -> FixedPlan:

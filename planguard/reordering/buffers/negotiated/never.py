@@ -14,6 +14,7 @@ from planguard.execution.running.expand import expand
 from planguard.plan.fixed import AT, FixedPlan, written
 from planguard.plan.vocabulary import HANDLES, ORDER_BLOCKS
 from planguard.reordering.branches.assignments import flat_tree, leaves
+from planguard.reordering.buffers.members import handles_of
 from planguard.reordering.buffers.merge import with_groups
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _Writer:
         exits = sum(one["op"] == "exit" for one in leaves(actions))
         is_cut = exits > int(bool(actions) and actions[-1]["op"] == "exit")
         odd = (
-            one["op"] in HANDLES and not self.works.keys().isdisjoint(_named(one))
+            one["op"] in HANDLES and not self.works.keys().isdisjoint(handles_of(one))
             for one in leaves(actions)
             if one["op"] != "wait" or one.get("mode", "all") != "all"
         )
@@ -132,20 +133,15 @@ class _Writer:
             return (
                 silent if item.get("async") or name not in self.lost else self._stand(item, [name])
             )
-        mine = [work for work in _named(item) if work in self.works]
+        mine = [work for work in handles_of(item) if work in self.works]
         if item["op"] not in HANDLES or not mine:
             return item
         if lost := [self.works[work] for work in mine if self.works[work] in self.lost]:
             return self._stand(item, lost)
-        left = [work for work in _named(item) if work not in self.works]
+        left = [work for work in handles_of(item) if work not in self.works]
         return {**item, "work": left} if left else silent
 
     def _stand(self, item: Item, lost: Sequence[tuple[str, str]]) -> Item:
         kept = {key: item[key] for key in ("id", "after", AT) if key in item}
         self.waits[item[AT]] = ", ".join(name for _, name in lost)
         return {"op": "init", "group": self.own, **kept}
-
-
-def _named(fields: Item) -> list[str]:
-    work = fields.get("work", [])
-    return [work] if isinstance(work, str) else list(work)
